@@ -92,6 +92,7 @@ static bool image_whole(const struct warden_proto_image *i)
 {
 	return i->verb < WIRE_IMAGE_MAX && memchr(i->ref, 0, sizeof(i->ref)) &&
 	       memchr(i->platform, 0, sizeof(i->platform)) &&
+	       memchr(i->to, 0, sizeof(i->to)) &&
 	       !(i->flags & ~(WIRE_IMAGE_MISSING | WIRE_IMAGE_FORCE));
 }
 

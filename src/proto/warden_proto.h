@@ -136,8 +136,15 @@ enum warden_proto_image_verb {
 	WIRE_IMAGE_LS,
 	WIRE_IMAGE_INSPECT,
 	WIRE_IMAGE_RM,
+	WIRE_IMAGE_TAG,  /* `ref` gets the name `to` */
+	WIRE_IMAGE_PUSH, /* `ref` to the registry, as `to` */
+	/* Reply: a bundle of WIRE_IMAGE_FDS: the report, and a pipe with an archive. */
+	WIRE_IMAGE_SAVE, /* the archive of `ref` */
+	WIRE_IMAGE_LOAD, /* the pipe is to write to */
 	WIRE_IMAGE_MAX,
 };
+
+#define WIRE_IMAGE_FDS 2
 
 #define WIRE_IMAGE_MISSING (1U << 0) /* pull: only if it is missing */
 #define WIRE_IMAGE_FORCE   (1U << 1) /* remove: with all its names */
@@ -148,6 +155,7 @@ struct warden_proto_image {
 	uint32_t flags;
 	char ref[512];
 	char platform[64];
+	char to[512]; /* a second name; "": none */
 };
 
 enum warden_proto_volume_verb {

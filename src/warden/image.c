@@ -25,6 +25,9 @@
 #define ARGS_MAX (16 + 4 * WARDEN_REGISTRIES_MAX)
 /* Descriptor in the program, which stays open until the program ends. */
 #define FD_ALIVE 9
+/* Descriptor to which the program writes an archive. */
+#define FD_ARCHIVE      8
+#define FD_ARCHIVE_PATH "/dev/fd/8"
 
 struct images {
 	pthread_mutex_t lock;
@@ -82,11 +85,27 @@ static int image_find_room(struct images *all, bool pulls)
 	return pulls && n_pulls >= WARDEN_PULLS_MAX ? -EAGAIN : room;
 }
 
-static const char *const verbs[WIRE_IMAGE_MAX][2] = {
-	[WIRE_IMAGE_PULL] = { "pull", "--json" },
-	[WIRE_IMAGE_LS] = { "ls", "--json" },
-	[WIRE_IMAGE_INSPECT] = { "inspect", NULL },
-	[WIRE_IMAGE_RM] = { "rm", NULL },
+static const struct {
+	const char *args[4];
+	bool registry; /* connects to a registry */
+	bool slow;     /* takes as long as a registry or a client needs */
+	bool refs;     /* has one or two names */
+	bool writes;   /* an archive */
+	bool reads;
+} verbs[WIRE_IMAGE_MAX] = {
+	[WIRE_IMAGE_PULL] = { { "pull", "--json" }, true, true, true, false, false },
+	[WIRE_IMAGE_LS] = { { "ls", "--json" }, false, false, false, false, false },
+	[WIRE_IMAGE_INSPECT] = { { "inspect" }, false, false, true, false, false },
+	[WIRE_IMAGE_RM] = { { "rm" }, false, false, true, false, false },
+	[WIRE_IMAGE_TAG] = { { "tag", "--json" }, false, false, true, false, false },
+	[WIRE_IMAGE_PUSH] = { { "push", "--json" }, true, true, true, false, false },
+	[WIRE_IMAGE_SAVE] = { { "save", "--quiet", "--output", FD_ARCHIVE_PATH },
+			      false,
+			      true,
+			      true,
+			      true,
+			      false },
+	[WIRE_IMAGE_LOAD] = { { "load", "--json" }, false, true, false, false, true },
 };
 
 static size_t image_put_list(const char **argv, size_t n, const char *option,
@@ -106,8 +125,8 @@ static void put_args(const struct warden_policy *policy,
 
 	argv[n++] = "warren-image";
 	argv[n++] = "--report";
-	for (size_t i = 0; i < 2 && verbs[m->verb][i]; i++)
-		argv[n++] = verbs[m->verb][i];
+	for (size_t i = 0; i < ARRAY_SIZE(verbs[0].args) && verbs[m->verb].args[i]; i++)
+		argv[n++] = verbs[m->verb].args[i];
 	if (m->verb == WIRE_IMAGE_PULL) {
 		if (m->flags & WIRE_IMAGE_MISSING)
 			argv[n++] = "--missing";
@@ -115,6 +134,8 @@ static void put_args(const struct warden_policy *policy,
 			argv[n++] = "--platform";
 			argv[n++] = m->platform;
 		}
+	}
+	if (verbs[m->verb].registry) {
 		/* The requester is a client of the api, and not trusted. */
 		argv[n++] = "--public-only";
 		n = image_put_list(argv, n, "--insecure", policy->insecure_registries);
@@ -125,16 +146,24 @@ static void put_args(const struct warden_policy *policy,
 	argv[n++] = "--"; /* all later words are names */
 	if (m->ref[0])
 		argv[n++] = m->ref;
+	if (m->to[0])
+		argv[n++] = m->to;
 	argv[n] = NULL;
 }
 
-/* If @in is -1, there is no input. */
-static int image_spawn(const char *program, const char *const *argv, int in, int out,
-		       int alive)
+/* The program's end of its pipes; -1: none. */
+struct image_ends {
+	int in, out, alive, archive;
+};
+
+static int image_spawn(const char *program, const char *const *argv,
+		       const struct image_ends *ends)
 {
-	const struct warden_fd fds[] = {
-		{ in, 0 }, { out, 1 }, { -1, 2 }, { alive, FD_ALIVE }
-	};
+	const struct warden_fd fds[] = { { ends->in, 0 },
+					 { ends->out, 1 },
+					 { -1, 2 },
+					 { ends->archive, FD_ARCHIVE },
+					 { ends->alive, FD_ALIVE } };
 
 	return warden_spawn(program, argv, NULL, fds, ARRAY_SIZE(fds), NULL);
 }
@@ -153,24 +182,25 @@ static int image_put_settings(const char *settings)
 }
 
 static int start_ours(const struct warden_policy *policy,
-		      const struct warden_proto_image *m, int out, int alive,
+		      const struct warden_proto_image *m, const struct image_ends *ends,
 		      struct warren_error *err)
 {
 	const char *argv[ARGS_MAX];
 	int r;
 
 	put_args(policy, m, argv);
-	r = image_spawn(policy->image_program, argv, -1, out, alive);
+	r = image_spawn(policy->image_program, argv, ends);
 	return r < 0 ? error_errno(err, -r, "start '%s'", policy->image_program) : 0;
 }
 
 static int start_theirs(const struct warden_backend *b,
-			const struct warden_proto_image *m, int out, int alive,
+			const struct warden_proto_image *m, const struct image_ends *ends,
 			struct warren_error *err)
 {
 	const char *argv[] = { "warren-shim",
 			       m->flags & WIRE_IMAGE_MISSING ? "pull-missing" : "pull",
 			       b->kind, m->ref, NULL };
+	struct image_ends more = *ends;
 	AUTO_CLOSE int settings = -1;
 	char program[PATH_MAX];
 	int r;
@@ -185,7 +215,8 @@ static int start_theirs(const struct warden_backend *b,
 	if (r < 0)
 		return r;
 	settings = image_put_settings(b->settings);
-	r = settings < 0 ? settings : image_spawn(program, argv, settings, out, alive);
+	more.in = settings;
+	r = settings < 0 ? settings : image_spawn(program, argv, &more);
 	return r < 0 ? error_errno(err, -r, "start '%s'", program) : 0;
 }
 
@@ -199,7 +230,9 @@ static int check_words(const struct warden_proto_image *m, struct warren_error *
 		return error_set(err, EINVAL,
 				 "platform '%.60s' is not OS/ARCH (example: linux/arm64)",
 				 m->platform);
-	if (m->verb == WIRE_IMAGE_LS && !m->ref[0])
+	if (m->to[0] && policy_check_ref(m->to, err) < 0)
+		return -err->code;
+	if (!verbs[m->verb].refs && !m->ref[0] && !m->to[0])
 		return 0;
 	return policy_check_ref(m->ref, err);
 }
@@ -221,13 +254,57 @@ static int image_make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
 	return 0;
 }
 
+/* Reserve a place and start the program in it. */
+static int image_start_in_room(struct images *all, const struct warden_policy *policy,
+			       const struct warden_backend *backend,
+			       const struct warden_proto_image *m,
+			       const struct image_ends *ends, int *alive,
+			       struct warren_error *err)
+{
+	bool slow = verbs[m->verb].slow;
+	int r, room;
+
+	(void)pthread_mutex_lock(&all->lock);
+	room = image_find_room(all, slow);
+	if (room < 0)
+		r = error_set(err, EAGAIN,
+			      "too many image operations are in progress; try again");
+	else if (backend)
+		r = start_theirs(backend, m, ends, err);
+	else
+		r = start_ours(policy, m, ends, err);
+	if (r == 0) {
+		all->at_work[room].alive = TAKE_FD(*alive);
+		all->at_work[room].pulls = slow;
+	}
+	(void)pthread_mutex_unlock(&all->lock);
+	return r;
+}
+
+/* Answer with the report, or with a bundle of the report and the archive. */
+static int image_pass_on(int *report, int *archive, int *ret_fd, struct warren_error *err)
+{
+	int fds[WIRE_IMAGE_FDS] = { TAKE_FD(*report), -1 };
+
+	if (*archive < 0) {
+		*ret_fd = fds[0];
+		return 0;
+	}
+	fds[1] = TAKE_FD(*archive);
+	*ret_fd = fd_bundle(fds, ARRAY_SIZE(fds));
+	return *ret_fd < 0 ? error_errno(err, -*ret_fd, "pass on a pipe") : 0;
+}
+
 int images_start(struct images *all, const struct warden_policy *policy,
 		 const struct warden_backend *backend, const struct warden_proto_image *m,
 		 int *ret_fd, struct warren_error *err)
 {
 	AUTO_CLOSE int in = -1, out = -1, alive = -1, theirs = -1;
-	bool pulls = m->verb == WIRE_IMAGE_PULL;
-	int r = check_words(m, err), room;
+	AUTO_CLOSE int source = -1, sink = -1;
+	bool pulls = m->verb == WIRE_IMAGE_PULL, writes = verbs[m->verb].writes;
+	struct image_ends ends;
+	int r = check_words(m, err);
+
 	if (r == 0 && backend && pulls && !policy_may_pull(policy, m->ref))
 		r = error_set(
 			err, EPERM,
@@ -239,22 +316,14 @@ int images_start(struct images *all, const struct warden_policy *policy,
 		r = image_make_pipe(&in, &out, err);
 	if (r == 0)
 		r = image_make_pipe(&alive, &theirs, err);
+	if (r == 0 && (writes || verbs[m->verb].reads))
+		r = image_make_pipe(&source, &sink, err);
 	if (r < 0)
 		return r;
-	(void)pthread_mutex_lock(&all->lock);
-	room = image_find_room(all, pulls);
-	if (room < 0)
-		r = error_set(err, EAGAIN,
-			      "too many image operations are in progress; try again");
-	else if (backend)
-		r = start_theirs(backend, m, out, theirs, err);
-	else
-		r = start_ours(policy, m, out, theirs, err);
-	if (r == 0) {
-		all->at_work[room].alive = TAKE_FD(alive);
-		all->at_work[room].pulls = pulls;
-		*ret_fd = TAKE_FD(in);
-	}
-	(void)pthread_mutex_unlock(&all->lock);
-	return r;
+	ends = (struct image_ends){ .in = writes ? -1 : source,
+				    .out = out,
+				    .alive = theirs,
+				    .archive = writes ? sink : -1 };
+	r = image_start_in_room(all, policy, backend, m, &ends, &alive, err);
+	return r < 0 ? r : image_pass_on(&in, writes ? &source : &sink, ret_fd, err);
 }

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-client-images.py - warren image with WARREN_HOST uses the images of that service, and no others"""
+import filecmp
 import os
+import socket
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
-from serve_world import World, slurp  # pylint: disable=wrong-import-position
+from serve_world import World, slurp, until  # pylint: disable=wrong-import-position
 
 world = None
 
@@ -85,18 +87,111 @@ def errors_of_the_service_are_reported():
 
 
 @test
+def an_image_is_saved_loaded_tagged_and_pushed_by_the_service():
+    image, s = simple("archive", config={"Cmd": ["cat", "/text"]}), Remote()
+    ref, file = registry().push(image, "client/archive", "1"), f"{folder()}/image.tar"
+    s.pull(ref)
+    s.good("image", "save", "-o", file, ref)
+    eq(os.stat(file).st_mode & 0o777, 0o600, "an image can contain secrets")
+    with open(f"{file}.2", "wb") as f:
+        eq(s.start("save", ref, stdout=f).wait(WAIT), 0)
+    ok(filecmp.cmp(file, f"{file}.2", shallow=False), "the archive on stdout is the same")
+    # Another program can read it, and it has the same files.
+    here = Store()
+    eq(here.good("image", "load", file), f"Loaded image: {ref}\n")
+    eq(here.run(ref), "archive")
+    s.good("tag", ref, "mine:1")
+    ok({ref, "mine:1"} <= set(names()), names())
+    s.good("rmi", ref, "mine:1")
+    ok(not {ref, "mine:1"} & set(names()), names())
+    eq(s.good("image", "load", "-i", file), f"Loaded image: {ref}\n")
+    ok(ref in names(), names())
+    eq([i["name"] for i in map(json.loads, s.good("load", "--json", file).splitlines())], [ref])
+    again = f"{registry().host}/client/again:2"
+    said = json.loads(s.good("image", "push", "--json", ref, again))
+    eq(said["reference"], again)
+    s.good("rmi", "-f", said["id"])
+    s.pull(again)
+    ok(again in names(), "what was pushed can be pulled")
+    s.good("rmi", again)
+    eq(s.local.ls(), [], "images of this machine")
+
+
+@test
+def archives_and_names_that_are_not_valid_are_refused():
+    s, file, before = Remote(), f"{folder()}/none.tar", names()
+    s.bad("image", "save", "-o", file, "no/such:1", words=["image save: ", "no/such:1"])
+    eq(os.listdir(os.path.dirname(file)), [], "nothing is left")
+    s.bad("tag", "no/such:1", "b:1", words=["image tag: ", "no/such:1"])
+    s.bad("tag", "a:1", "Not A Reference", words=["image tag: "])
+    s.bad("image", "push", f"{registry().host}/no/such:1", words=["image push: ", "no/such:1"])
+    s.bad("image", "push", "no/such:1", "127.0.0.2:1/a:1", words=["image push: "])
+    for data in (b"", b"x" * 100_000, b"\0" * 10240):
+        r = world.ask("POST", "/v1/images/archive", data, headers={"Content-Type": "application/x-tar"})
+        eq((r.status, r.json()["code"]), (400, "invalid_request"), r)
+    eq(names(), before)
+
+
+@test
+def a_push_reaches_only_registries_that_the_service_allows():
+    image, s = simple("guard"), Remote()
+    ref = registry().push(image, "client/guard", "1")
+    s.pull(ref)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.setblocking(False)
+        s.bad("image", "push", ref, f"127.0.0.1:{other.getsockname()[1]}/x:1", words=["image push: ", "cannot be reached"])
+        try:
+            other.accept()
+            ok(False, "the service has connected to it")
+        except BlockingIOError:
+            pass
+    s.good("image", "push", "-q", ref, f"{registry().host}/client/guard:2")  # the control
+    s.good("rmi", ref)
+
+
+@test
+def archives_need_the_scope_of_images():
+    image, s = simple("scope"), Remote()
+    ref = registry().push(image, "client/scope", "1")
+    s.pull(ref)
+    for scope, status in ((["read", "write", "exec", "files", "pull"], 403), (["images"], 200)):
+        token = world.token(*scope)
+        eq(world.ask("GET", "/v1/images/archive", query={"image": ref}, token=token).status, status)
+        eq(world.ask("POST", "/v1/images/tag", {"image": ref, "name": ref}, token=token).status, 204 if status == 200 else status)
+        for path in ("/v1/images/push", "/v1/images/archive"):
+            r = world.ask("POST", path, {"image": ref}, token=token)
+            eq(r.status == 403, status == 403, r)
+    s.good("rmi", ref)
+
+
+@test
+def a_client_that_disconnects_ends_its_transfer():
+    image, s = simple("slow", Layer({"big": os.urandom(30 << 20)})), Remote()
+    ref = registry().push(image, "client/slow", "1")
+    s.pull(ref)
+    before = len(world.processes())
+    for _ in range(6):  # more than may run at the same time, so that each one must end
+        c = world.client()
+        eq(c.send("GET", "/v1/images/archive", query={"image": ref}).status, 200)
+        c.close()
+    until(lambda: len(world.processes()) == before, "no process is left")
+    until(lambda: world.ask("GET", "/v1/images/archive", query={"image": ref}).status == 200, "there is room again")
+    s.good("rmi", ref)
+
+
+@test
 def image_commands_that_the_api_lacks_are_refused():
     s = Remote()
-    for words in (["image", "load", "-i", "/dev/null"], ["load"], ["image", "import", "/dev/null", "x:1"], ["tag", "a:1", "b:1"],
-                  ["image", "prune"], ["image", "du"], ["login", "-u", "me", "a.test"], ["logout", "a.test"], ["help", "image", "load"]):
+    for words in (["image", "import", "/dev/null", "x:1"], ["image", "build", "."], ["image", "prune"], ["image", "du"],
+                  ["login", "-u", "me", "a.test"], ["logout", "a.test"], ["help", "image", "build"]):
         s.bad(*words, words=["does not work with WARREN_HOST: ", "run it on the service's machine"])
     ok(not os.path.exists(f"{s.path}/images") and not os.path.exists(f"{s.path}/layers"), "something was done here")
     s.bad("image", "pul", words=["did you mean 'warren image pull'?"])
     text = s.good("image", "--help")
-    ok("pull" in text and "  load" not in text, text)
-    ok("  load" in s.local.good("image", "--help"), "without it, all is there")
+    ok("pull" in text and "  prune" not in text, text)
+    ok("  prune" in s.local.good("image", "--help"), "without it, all is there")
     words = {line.split("\t")[0] for line in s.good("__complete", "image", "").splitlines()}
-    eq(words, {"pull", "ls", "inspect", "rm"}, "completion")
+    eq(words, {"pull", "push", "load", "save", "tag", "ls", "inspect", "rm"}, "completion")
     words = {line.split("\t")[0] for line in s.good("__complete", "images", "--").splitlines()}
     eq(words, {"--quiet", "--no-trunc", "--json", "--help"}, "completion of an alias")
 

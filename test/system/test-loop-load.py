@@ -368,12 +368,16 @@ def floods_at_terminals():
     w.ask("POST", f"{at.path}/execs/{e}/signal", {"signal": "KILL"}, status=204)
 
 
-@drive("list_images", "inspect_image", "remove_image", "pull_image")
+@drive("list_images", "inspect_image", "remove_image", "pull_image", "push_image", "tag_image", "save_image", "load_image")
 def images():
     at_once(5, lambda i: w.ask("GET", "/v1/images"))
     at_once(5, lambda i: w.ask("GET", "/v1/images/inspect", query={"image": "no-such:1"}))
     w.ask("DELETE", "/v1/images", query={"image": "no-such:1"})
     w.ask("POST", "/v1/images/pull", {"image": "127.0.0.1:1/no-such:1"})
+    w.ask("POST", "/v1/images/push", {"image": "no-such:1", "name": "127.0.0.1:1/no-such:1"})
+    w.ask("POST", "/v1/images/tag", {"image": "no-such:1", "name": "other:1"})
+    at_once(5, lambda i: w.ask("GET", "/v1/images/archive", query={"image": "no-such:1"}))
+    at_once(5, lambda i: w.ask("POST", "/v1/images/archive", b"x" * (1 << 20), headers={"Content-Type": "application/x-tar"}))
 
 
 @drive("create_token", "list_tokens", "revoke_token")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image.c - handlers: list, show, remove and pull images
+ * image.c - handlers: list, show, remove, pull and push images
  *
  * The output of warren-image(1) is parsed and written again in the terms of openapi.yaml.
  * A client that watches a pull gets the current progress of each layer when it is ready
@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/v1/image.h"
 #include "api/v1/sandbox.h"
 #include "base/json.h"
 #include "config/config.h"
@@ -110,7 +111,7 @@ static void answer_list(struct call *c, json_t *all)
 	call_json(c, 200, &out);
 }
 
-static void v1_image_fail(struct call *c, const struct warren_error *err)
+void v1_image_fail(struct call *c, const struct warren_error *err)
 {
 	if (err->code == EEXIST || err->code == EBUSY)
 		call_refuse(c, API_ERR_IMAGE_IN_USE, "%s", err->msg);
@@ -198,6 +199,7 @@ struct pulling {
 	struct loop_timer *timer;
 	uint64_t told; /* time of the last reported change of a layer */
 	bool sse;
+	bool pushes;
 	bool blocked; /* the client must read before more is sent */
 	bool ended;
 };
@@ -301,6 +303,22 @@ static void on_here(void *ctx, int r, const char *json, size_t size,
 	call_unref(c);
 }
 
+static void on_pushed(struct pulling *p, const char *json, size_t size)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	struct json j = { .out = &out };
+	json_t *pushed = json_loadb(json, size, 0, NULL);
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "done");
+	json_str(&j, "id", image_text_of(pushed, "id"));
+	json_str(&j, "digest", image_text_of(pushed, "digest"));
+	json_str(&j, "name", image_text_of(pushed, "reference"));
+	json_close(&j, '}');
+	json_decref(pushed);
+	end_with(p, &out);
+}
+
 static void on_pull(struct image_waiter *w, int r, const struct warren_error *err)
 {
 	struct pulling *p = w->ctx;
@@ -310,6 +328,8 @@ static void on_pull(struct image_waiter *w, int r, const struct warren_error *er
 		put_layers(p);
 	else if (r < 0)
 		end_failed(p, err);
+	else if (r == 0 && p->pushes)
+		on_pushed(p, w->found ? w->found : "", w->found_size);
 	else if (r == 0 && w->found)
 		on_here(call_ref(c), 0, w->found, w->found_size, NULL);
 	else if (r == 0)
@@ -330,8 +350,9 @@ static void pulling_stop(struct call *c, bool last)
 		return;
 	image_leave(&p->waiter);
 	(void)error_set(&why, ESHUTDOWN,
-			"the service is stopping and the pull is not complete: pull "
-			"the image again after the restart");
+			"the service is stopping and the %s is not complete: %s the "
+			"image again after the restart",
+			p->pushes ? "push" : "pull", p->pushes ? "push" : "pull");
 	p->backend = NULL; /* this is not an error of the backend */
 	end_failed(p, &why);
 }
@@ -389,6 +410,53 @@ static bool find_backend(struct call *c, const char **ret)
 	return true;
 }
 
+static struct pulling *pulling_new(struct call *c, bool sse)
+{
+	struct pulling *p = calloc(1, sizeof(*p));
+
+	if (!p || loop_timer_new(service_loop(c->v1->service), image_on_timer, p,
+				 &p->timer) < 0) {
+		free(p);
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return NULL;
+	}
+	p->call = c;
+	p->sse = sse;
+	p->waiter = (struct image_waiter){ .fn = on_pull, .ctx = p };
+	c->state = p;
+	c->gone = pulling_gone;
+	return p;
+}
+
+static void pulling_begin(struct pulling *p)
+{
+	struct call *c = p->call;
+
+	c->req->drained = image_on_drained;
+	c->stop = pulling_stop;
+	call_begin_stream(c, p->sse);
+	loop_timer_set(p->timer, HEARTBEAT_MS);
+	put_layers(p);
+}
+
+void v1_push_image(struct call *c)
+{
+	bool sse = c->query.v[V1_PUSH_IMAGE_QUERY_FORMAT].number ==
+		   V1_PUSH_IMAGE_FORMAT_IS_SSE;
+	const char *to = body_text(&c->body, "name");
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct pulling *p = pulling_new(c, sse);
+
+	if (!p)
+		return;
+	p->pushes = true;
+	if (image_push(c->v1->service, c->caller.tenant, body_text(&c->body, "image"),
+		       to ? to : "", &p->waiter, &err) < 0)
+		call_fail(c, &err);
+	else
+		pulling_begin(p);
+}
+
 void v1_pull_image(struct call *c)
 {
 	const char *image = body_text(&c->body, "image"), *backend = NULL;
@@ -404,29 +472,15 @@ void v1_pull_image(struct call *c)
 			    image);
 		return;
 	}
-	p = calloc(1, sizeof(*p));
-	if (!p || loop_timer_new(service_loop(c->v1->service), image_on_timer, p,
-				 &p->timer) < 0) {
-		free(p);
-		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+	p = pulling_new(c, c->query.v[V1_PULL_IMAGE_QUERY_FORMAT].number ==
+				   V1_PULL_IMAGE_FORMAT_IS_SSE);
+	if (!p)
 		return;
-	}
-	p->call = c;
 	p->backend = backend;
-	p->sse = c->query.v[V1_PULL_IMAGE_QUERY_FORMAT].number ==
-		 V1_PULL_IMAGE_FORMAT_IS_SSE;
-	p->waiter = (struct image_waiter){ .fn = on_pull, .ctx = p };
-	c->state = p;
-	c->gone = pulling_gone;
 	if (image_pull(c->v1->service, c->caller.tenant, backend, image,
 		       body_text(&c->body, "platform"), IMAGE_PERSISTENT, &p->waiter,
-		       &err) < 0) {
+		       &err) < 0)
 		call_fail(c, &err);
-		return;
-	}
-	c->req->drained = image_on_drained;
-	c->stop = pulling_stop;
-	call_begin_stream(c, p->sse);
-	loop_timer_set(p->timer, HEARTBEAT_MS);
-	put_layers(p);
+	else
+		pulling_begin(p);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/client/cmd_image.h"
 #include "cli/client/commands.h"
 #include "cli/client/pull.h"
 #include "cli/client/table.h"
@@ -65,11 +66,7 @@ static const struct {
 	const char *word, *why;
 } image_local[] = {
 	{ "build", "the service's API cannot build images" },
-	{ "load", "the service's API does not accept archives" },
-	{ "import", "the service's API does not accept archives" },
-	{ "push", "the service's API cannot push images" },
-	{ "save", "the service's API cannot save images" },
-	{ "tag", "the service's API cannot tag images" },
+	{ "import", "the service's API accepts archives of images only (load)" },
 	{ "prune", "the service's API removes images by name or id only" },
 	{ "du", "the service's API does not show what images share" },
 	{ "login", "a service pulls with logins that are stored on its machine" },
@@ -365,10 +362,12 @@ static const struct command remote_rm = {
 	.run = remote_run_rm,
 };
 
-static const struct command *const verbs[] = { &remote_pull, &remote_ls, &remote_inspect,
-					       &remote_rm, NULL };
+static const struct command *const verbs[] = {
+	&remote_pull, &remote_push,    &remote_load, &remote_save, &remote_tag,
+	&remote_ls,   &remote_inspect, &remote_rm,   NULL,
+};
 
-/* Find "load" in "image load" and in "image --help load". */
+/* Find "build" in "image build" and in "image --help build". */
 static bool remote_refuses(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
@@ -394,7 +393,8 @@ static int run_image(int argc, char **argv)
 
 const struct command client_image = {
 	.name = "image",
-	.summary = "Pull, list and remove images of the service in WARREN_HOST.",
+	.summary = "Pull, push, load, save, list and remove images of the service in "
+		   "WARREN_HOST.",
 	.about =
 		"Without WARREN_HOST these commands, and more, use this machine's images.\n",
 	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",

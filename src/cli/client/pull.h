@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pull.h - ask the service to pull an image */
+/* pull.h - ask the service to pull or push an image */
 #ifndef CLI_CLIENT_PULL_H
 #define CLI_CLIENT_PULL_H
 
@@ -17,5 +17,9 @@ struct pull_request {
  */
 int pull_image(struct client *c, const struct pull_request *request, json_t **ret,
 	       struct warren_error *err) MUST_CHECK;
+
+/* Push an image; @body is a PushImage, and *@ret gets the last PushEvent. */
+int pull_push_image(struct client *c, const json_t *body, bool quiet, json_t **ret,
+		    struct warren_error *err) MUST_CHECK;
 
 #endif /* CLI_CLIENT_PULL_H */

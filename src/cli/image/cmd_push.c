@@ -9,12 +9,14 @@
 #include "cli/image/cancel.h"
 #include "cli/image/image.h"
 #include "cli/image/progress.h"
+#include "cli/image/report.h"
 #include "cli/image/settings.h"
 #include "cli/image/source.h"
 
 struct push_options {
 	const char *ca_file;
-	struct host_list insecure;
+	struct host_list insecure, trusted;
+	bool public_only;
 	bool quiet;
 	bool json;
 };
@@ -26,6 +28,12 @@ static const struct opt push_table[] = {
 	{ NULL, "insecure", 0, "HOST[:PORT]", "registry.lan:5000",
 	  "registry that may be contacted without TLS",
 	  host_list_add, FIELD(insecure) },
+	{ NULL, "public-only", 0, NULL, NULL,
+	  "push to public addresses only; errors give no detail",
+	  opt_flag, FIELD(public_only) },
+	{ NULL, "trusted", 0, "HOST[:PORT]", "registry.lan:5000",
+	  "with --public-only: registry that may have any address",
+	  host_list_add, FIELD(trusted) },
 	{ NULL, "ca", 0, "FILE", "./ca.pem",
 	  "certificates to trust in addition to the system's",
 	  opt_text, FIELD(ca_file) },
@@ -48,7 +56,10 @@ static int image_cmd_push(const struct push_options *o, const char *image,
 {
 	struct progress progress;
 	const struct oci_options options = { .registry = { .ca_file = o->ca_file,
-							   .insecure = o->insecure.v },
+							   .insecure = o->insecure.v,
+							   .public_only = o->public_only,
+							   .trusted = o->trusted.v,
+							   .hidden = report_hidden() },
 					     .progress = progress_show,
 					     .ctx = &progress };
 	struct json j = { .out = out };

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "proto/warden_proto.h"
+#include "service/core/image_job.h"
 #include "service/core/internal.h"
 
 /*
@@ -25,170 +26,6 @@
 #define PULLS_OF_ONE  4 /* tenant */
 #define PULLS_MAX     256
 #define LAYERS_MAX    512
-#define REPORT_MAX    (64U << 20)
-#define PIECE         65536
-
-/* ------------------------------------------------------------ child processes */
-
-struct job {
-	struct service *service;
-	int fd; /* -1: not started yet */
-	bool cancelled;
-	struct loop_watch *watch;
-	struct buf line, result;
-	bool ended; /* the last line was received */
-	struct warren_error err;
-	/* Called for each layer; NULL: not needed. */
-	void (*layer)(void *ctx, json_t *layer);
-	void (*turn)(void *ctx); /* called after several layers; NULL: not needed */
-	void (*done)(void *ctx, const struct buf *result, const struct warren_error *err);
-	void *ctx;
-};
-
-static void image_job_free(struct job *job)
-{
-	job->watch = loop_watch_free(job->watch);
-	if (job->fd >= 0)
-		(void)close(job->fd);
-	buf_done(&job->line);
-	buf_done(&job->result);
-	free(job);
-}
-
-static void image_job_end(struct job *job)
-{
-	if (!job->ended)
-		(void)error_set(&job->err, EIO, "warren-image ended before it was done");
-	job->done(job->ctx, &job->result, job->err.code ? &job->err : NULL);
-	image_job_free(job);
-}
-
-static void take_end(struct job *job, json_t *line)
-{
-	const char *why = json_string_value(json_object_get(line, "message"));
-	const char *detail = json_string_value(json_object_get(line, "detail"));
-	int code = (int)json_integer_value(json_object_get(line, "errno"));
-
-	job->ended = true;
-	/* This detail is for the administrator, not for the client. */
-	if (detail && job->service->note)
-		job->service->note(job->service->note_ctx, detail);
-	if (json_integer_value(json_object_get(line, "status")) != 0)
-		(void)error_set(&job->err, code > 0 ? code : EIO, "%s",
-				why ? why : "warren-image failed");
-}
-
-static void image_take_line(struct job *job)
-{
-	json_t *line =
-		json_loadb(job->line.data, job->line.len, JSON_REJECT_DUPLICATES, NULL);
-	const char *type = json_string_value(json_object_get(line, "type"));
-
-	if (type && strcmp(type, "end") == 0)
-		take_end(job, line);
-	else if (type && strcmp(type, "layer") == 0 && job->layer)
-		job->layer(job->ctx, line);
-	else if (json_is_array(line) && job->result.len == 0)
-		buf_add(&job->result, job->line.data, job->line.len);
-	job->line.len = 0;
-	json_decref(line);
-}
-
-static void take_bytes(struct job *job, const char *data, size_t n)
-{
-	const char *end;
-
-	while ((end = memchr(data, '\n', n))) {
-		size_t len = (size_t)(end - data);
-
-		buf_add(&job->line, data, len);
-		image_take_line(job);
-		data += len + 1;
-		n -= len + 1;
-	}
-	buf_add(&job->line, data, n);
-}
-
-static void on_report(void *ctx, unsigned events UNUSED)
-{
-	static char room[PIECE];
-	struct job *job = ctx;
-
-	for (int i = 0; i < 16; i++) {
-		ssize_t n = read(job->fd, room, sizeof(room));
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			break;
-		if (n <= 0 || job->line.failed || job->result.failed) {
-			image_job_end(job);
-			return;
-		}
-		take_bytes(job, room, (size_t)n);
-	}
-	if (job->turn)
-		job->turn(job->ctx);
-}
-
-static void image_on_started(void *ctx, const struct warren_error *failure,
-			     const char *data UNUSED, size_t size UNUSED, int fd)
-{
-	struct job *job = ctx;
-	int r;
-
-	job->fd = fd;
-	if (job->cancelled) {
-		image_job_free(job);
-		return;
-	}
-	if (failure || fd < 0) {
-		job->ended = true;
-		if (failure)
-			job->err = *failure;
-		else
-			(void)error_errno(&job->err, EPROTO, "start warren-image");
-		image_job_end(job);
-		return;
-	}
-	r = loop_watch(job->service->loop, fd, LOOP_READ, on_report, job, &job->watch);
-	if (r < 0) {
-		job->ended = true;
-		(void)error_errno(&job->err, -r, "watch warren-image");
-		image_job_end(job);
-	}
-}
-
-static struct job *job_start(struct service *s, struct warden_proto_image *msg,
-			     const char *ref, struct warren_error *err)
-{
-	struct job *job = calloc(1, sizeof(*job));
-	int r = job ? 0 : -ENOMEM;
-
-	if (strlen(ref) >= sizeof(msg->ref))
-		r = -ENAMETOOLONG;
-	if (r == 0) {
-		*job = (struct job){ .service = s,
-				     .fd = -1,
-				     .line = BUF_INIT(REPORT_MAX),
-				     .result = BUF_INIT(REPORT_MAX) };
-		msg->h.type = WIRE_IMAGE;
-		(void)strcpy(msg->ref, ref);
-		r = warden_conn_ask(s, msg, sizeof(*msg), image_on_started, job);
-	}
-	if (r < 0) {
-		free(job);
-		(void)error_errno(err, -r, "request the image '%.200s'", ref);
-		return NULL;
-	}
-	return job;
-}
-
-static void job_cancel(struct job *job)
-{
-	if (job->watch)
-		image_job_free(job);
-	else
-		job->cancelled = true; /* the pipe has not arrived yet */
-}
 
 /* ----------------------------------------------------------- requests to warren-image */
 
@@ -215,24 +52,14 @@ static void image_on_answer(void *ctx, const struct buf *result,
 	a.done(a.ctx, -why.code, result->data ? result->data : "", result->len, &why);
 }
 
-void image_ask(struct service *s, enum image_verb verb, const char *ref,
-	       void (*done)(void *ctx, int r, const char *json, size_t size,
-			    const struct warren_error *err),
-	       void *ctx)
+static void image_ask_with(struct service *s, struct warden_proto_image msg,
+			   const char *ref, image_ask_fn done, void *ctx)
 {
-	static const struct warden_proto_image verbs[] = {
-		[IMAGE_LIST] = { .verb = WIRE_IMAGE_LS },
-		[IMAGE_INSPECT] = { .verb = WIRE_IMAGE_INSPECT },
-		[IMAGE_REMOVE] = { .verb = WIRE_IMAGE_RM },
-		[IMAGE_REMOVE_FORCED] = { .verb = WIRE_IMAGE_RM,
-					  .flags = WIRE_IMAGE_FORCE },
-	};
-	struct warden_proto_image msg = verbs[verb];
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct asking *a = malloc(sizeof(*a));
 	char *removed = msg.verb == WIRE_IMAGE_RM ? strdup(ref) : NULL;
 	bool ready = a && (removed || msg.verb != WIRE_IMAGE_RM);
-	struct job *job = ready ? job_start(s, &msg, ref, &err) : NULL;
+	struct image_job *job = ready ? image_job_start(s, &msg, ref, &err) : NULL;
 
 	if (!job) {
 		if (!ready)
@@ -247,6 +74,35 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 	job->ctx = a;
 }
 
+void image_ask(struct service *s, enum image_verb verb, const char *ref,
+	       image_ask_fn done, void *ctx)
+{
+	static const struct warden_proto_image verbs[] = {
+		[IMAGE_LIST] = { .verb = WIRE_IMAGE_LS },
+		[IMAGE_INSPECT] = { .verb = WIRE_IMAGE_INSPECT },
+		[IMAGE_REMOVE] = { .verb = WIRE_IMAGE_RM },
+		[IMAGE_REMOVE_FORCED] = { .verb = WIRE_IMAGE_RM,
+					  .flags = WIRE_IMAGE_FORCE },
+	};
+
+	image_ask_with(s, verbs[verb], ref, done, ctx);
+}
+
+void image_tag(struct service *s, const char *ref, const char *name, image_ask_fn done,
+	       void *ctx)
+{
+	struct warden_proto_image msg = { .verb = WIRE_IMAGE_TAG };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (strlen(name) >= sizeof(msg.to)) {
+		(void)error_errno(&err, ENAMETOOLONG, "name the image '%.200s'", ref);
+		done(ctx, -err.code, "", 0, &err);
+		return;
+	}
+	(void)strcpy(msg.to, name);
+	image_ask_with(s, msg, ref, done, ctx);
+}
+
 /* -------------------------------------------------------------------- pulls */
 
 struct pull {
@@ -254,9 +110,10 @@ struct pull {
 	struct service *service;
 	char *backend;        /* "": Warren's own store */
 	char *ref, *platform; /* platform: "" means that of this machine */
+	char *to;             /* of a push: the reference in the registry */
 	char *tenant;         /* the tenant whose turn it uses */
 	unsigned flags;
-	struct job *job; /* NULL: the pull waits for its turn */
+	struct image_job *job; /* NULL: the pull waits for its turn */
 	struct image_waiter *waiters;
 	struct image_layer *layers;
 	size_t n_layers;
@@ -283,6 +140,7 @@ static void pull_free(struct pull *p)
 	free(p->backend);
 	free(p->ref);
 	free(p->platform);
+	free(p->to);
 	free(p->tenant);
 	free(p->layers);
 	free(p);
@@ -318,7 +176,8 @@ static void image_on_done(void *ctx, const struct buf *result,
 	if (err && !p->backend[0])
 		why.code = image_meaning(why.code);
 	/* If the image already existed, no layer was reported, and it was not pulled. */
-	if (!err && (p->n_layers > 0 || !(p->flags & IMAGE_IF_MISSING)))
+	if (!err && !(p->flags & IMAGE_PUSH) &&
+	    (p->n_layers > 0 || !(p->flags & IMAGE_IF_MISSING)))
 		event_emit_image(p->service, EVENT_IMAGE_PULLED, p->ref);
 	tell_all(ctx, result, err ? &why : NULL);
 }
@@ -373,15 +232,21 @@ static void image_on_turn(void *ctx)
 
 static int image_start(struct pull *p, struct warren_error *err)
 {
-	struct warden_proto_image msg = { .verb = WIRE_IMAGE_PULL };
+	bool pushes = p->flags & IMAGE_PUSH;
+	struct warden_proto_image msg = { .verb = pushes ? WIRE_IMAGE_PUSH
+							 : WIRE_IMAGE_PULL };
 
+	if (strlen(p->to) >= sizeof(msg.to))
+		return error_errno(err, ENAMETOOLONG, "push '%.200s'", p->ref);
+	(void)strcpy(msg.to, p->to);
 	if (p->flags & IMAGE_IF_MISSING)
 		msg.flags = WIRE_IMAGE_MISSING;
 	(void)snprintf(msg.platform, sizeof(msg.platform), "%s", p->platform);
 	(void)snprintf(msg.h.backend, sizeof(msg.h.backend), "%s", p->backend);
-	p->job = job_start(p->service, &msg, p->ref, err);
+	p->job = image_job_start(p->service, &msg, p->ref, err);
 	if (!p->job)
 		return -err->code;
+	p->job->objects = pushes;
 	p->job->layer = on_layer;
 	p->job->turn = image_on_turn;
 	p->job->done = image_on_done;
@@ -412,8 +277,7 @@ static void start_next(struct service *s)
 	}
 }
 
-static struct pull *image_join(struct service *s, const char *backend, const char *ref,
-			       const char *platform, unsigned flags, size_t *ret_n)
+static struct pull *image_join(struct service *s, const struct pull *same, size_t *ret_n)
 {
 	*ret_n = 0;
 	for (struct pull *p = s->pulls; p; p = p->next) {
@@ -422,28 +286,31 @@ static struct pull *image_join(struct service *s, const char *backend, const cha
 		 * A request that must contact the registry cannot share a pull that may
 		 * use the local image.
 		 */
-		if (strcmp(p->backend, backend) == 0 && strcmp(p->ref, ref) == 0 &&
-		    strcmp(p->platform, platform) == 0 &&
-		    (flags & IMAGE_IF_MISSING || !(p->flags & IMAGE_IF_MISSING)))
+		if (strcmp(p->backend, same->backend) == 0 &&
+		    strcmp(p->ref, same->ref) == 0 &&
+		    strcmp(p->platform, same->platform) == 0 &&
+		    strcmp(p->to, same->to) == 0 &&
+		    !((p->flags ^ same->flags) & IMAGE_PUSH) &&
+		    (same->flags & IMAGE_IF_MISSING || !(p->flags & IMAGE_IF_MISSING)))
 			return p;
 	}
 	return NULL;
 }
 
-static struct pull *pull_new(struct service *s, const char *tenant, const char *backend,
-			     const char *ref, const char *platform, unsigned flags)
+static struct pull *pull_new(struct service *s, const struct pull *like)
 {
 	struct pull *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
 	*p = (struct pull){ .service = s,
-			    .backend = strdup(backend),
-			    .ref = strdup(ref),
-			    .platform = strdup(platform),
-			    .tenant = strdup(tenant),
-			    .flags = flags };
-	if (!p->backend || !p->ref || !p->platform || !p->tenant) {
+			    .backend = strdup(like->backend),
+			    .ref = strdup(like->ref),
+			    .platform = strdup(like->platform),
+			    .to = strdup(like->to),
+			    .tenant = strdup(like->tenant),
+			    .flags = like->flags };
+	if (!p->backend || !p->ref || !p->platform || !p->to || !p->tenant) {
 		pull_free(p);
 		return NULL;
 	}
@@ -475,32 +342,64 @@ static void image_take_over(struct pull *p, const char *tenant)
 		(void)image_start(p, &ignored);
 }
 
-int image_pull(struct service *s, const char *tenant, const char *backend,
-	       const char *ref, const char *platform, unsigned flags,
-	       struct image_waiter *w, struct warren_error *err)
+/* Start what @like describes, or join it. */
+static int image_transfer(struct service *s, const struct pull *like,
+			  struct image_waiter *w, struct warren_error *err)
 {
-	const char *where = backend ? backend : "", *what = platform ? platform : "";
 	size_t n;
-	struct pull *p = image_join(s, where, ref, what, flags, &n);
-
+	struct pull *p = image_join(s, like, &n);
 	bool joined = p != NULL;
 
-	if (!p && (n >= PULLS_MAX || image_count_of(s, tenant) >= PULLS_MAX / 2))
-		return error_set(err, EAGAIN, "%zu images are already being pulled", n);
+	if (!p && (n >= PULLS_MAX || image_count_of(s, like->tenant) >= PULLS_MAX / 2))
+		return error_set(err, EAGAIN, "%zu images are already being %s", n,
+				 like->flags & IMAGE_PUSH ? "transferred" : "pulled");
 	if (!p)
-		p = pull_new(s, tenant, where, ref, what, flags);
+		p = pull_new(s, like);
 	if (!p)
-		return error_errno(err, ENOMEM, "pull '%s'", ref);
-	p->flags |= flags & IMAGE_PERSISTENT;
-	if (!joined && has_turn(s, tenant) && image_start(p, err) < 0) {
+		return error_errno(err, ENOMEM, "transfer '%s'", like->ref);
+	p->flags |= like->flags & IMAGE_PERSISTENT;
+	if (!joined && has_turn(s, like->tenant) && image_start(p, err) < 0) {
 		pull_free(p);
 		return -err->code;
 	}
 	w->pull = p;
 	LIST_PUSH(p->waiters, w);
 	if (joined)
-		image_take_over(p, tenant);
+		image_take_over(p, like->tenant);
 	return 0;
+}
+
+/* The texts of a struct pull belong to it, except in a description of one. */
+static char *image_text(const char *text)
+{
+	return (char *)(uintptr_t)(text ? text : "");
+}
+
+int image_pull(struct service *s, const char *tenant, const char *backend,
+	       const char *ref, const char *platform, unsigned flags,
+	       struct image_waiter *w, struct warren_error *err)
+{
+	const struct pull like = { .backend = image_text(backend),
+				   .ref = image_text(ref),
+				   .platform = image_text(platform),
+				   .to = image_text(NULL),
+				   .tenant = image_text(tenant),
+				   .flags = flags };
+
+	return image_transfer(s, &like, w, err);
+}
+
+int image_push(struct service *s, const char *tenant, const char *ref, const char *to,
+	       struct image_waiter *w, struct warren_error *err)
+{
+	const struct pull like = { .backend = image_text(NULL),
+				   .ref = image_text(ref),
+				   .platform = image_text(NULL),
+				   .to = image_text(to),
+				   .tenant = image_text(tenant),
+				   .flags = IMAGE_PUSH };
+
+	return image_transfer(s, &like, w, err);
 }
 
 void image_leave(struct image_waiter *w)
@@ -515,7 +414,7 @@ void image_leave(struct image_waiter *w)
 	if (p->waiters || p->flags & IMAGE_PERSISTENT)
 		return;
 	if (p->job)
-		job_cancel(p->job);
+		image_job_cancel(p->job);
 	s = p->service;
 	pull_free(p);
 	start_next(s);

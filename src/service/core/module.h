@@ -184,6 +184,7 @@ struct service {
 	void (*note)(void *ctx, const char *text); /* NULL: no log */
 	void *note_ctx;
 	struct pull *pulls; /* running or waiting, the oldest first */
+	struct image_stream *image_streams;
 	struct metrics metrics;
 	struct permit permit; /* permit of the current request */
 	struct fair_quota shares[LEASE_KIND_MAX];

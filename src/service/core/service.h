@@ -15,6 +15,8 @@
  *	sandbox.c		sandboxes: states, creation, destruction, lifetime
  *	sandbox_create.c	creation, with a pull of a missing image
  *	image.c			images: each pulled once for all requests
+ *	image_job.c		reports of warren-image(1)
+ *	image_stream.c		archives of images
  *	event.c			events, for listeners
  *	restore.c		finds the sandboxes of an earlier process again
  *	disk.c			whether the disk has free space
@@ -334,10 +336,33 @@ enum image_verb {
  * Run warren-image(1). Calls @done with its output, a JSON array ("" for a removal).
  * -ENOMEDIUM: there is no such image; -EEXIST: the image has further names.
  */
+typedef void (*image_ask_fn)(void *ctx, int r, const char *json, size_t size,
+			     const struct warren_error *err);
 void image_ask(struct service *s, enum image_verb verb, const char *ref,
-	       void (*done)(void *ctx, int r, const char *json, size_t size,
-			    const struct warren_error *err),
+	       image_ask_fn done, void *ctx);
+/* Give the image @ref the name @name. */
+void image_tag(struct service *s, const char *ref, const char *name, image_ask_fn done,
 	       void *ctx);
+
+/*
+ * An archive of images that warren-image(1) writes (@ref, an image to save), or reads
+ * (@ref NULL: load). Until done(), the stream exists; opened() is called at most once.
+ */
+struct image_stream_ops {
+	/* Takes @fd: a pipe to read the archive from, or to write it to. */
+	void (*opened)(void *ctx, int fd);
+	/* @json: the loaded images, a JSON object on each line. Errors: see image_ask().
+	 */
+	void (*done)(void *ctx, int r, const char *json, size_t size,
+		     const struct warren_error *err);
+};
+struct image_stream;
+/* -EAGAIN: the tenant, or all of them, have as many as they may. */
+int image_stream_start(struct service *s, const char *tenant, const char *ref,
+		       const struct image_stream_ops *ops, void *ctx,
+		       struct image_stream **ret, struct warren_error *err) MUST_CHECK;
+/* End it without done(); accepts NULL, returns NULL. */
+struct image_stream *image_stream_cancel(struct image_stream *stream);
 
 struct image_layer {
 	char digest[80];
@@ -356,7 +381,7 @@ struct image_waiter {
 	void (*fn)(struct image_waiter *w, int r, const struct warren_error *err);
 	void *ctx;
 	/*
-	 * After a pull into a backend with its own images: the image, as JSON; borrowed.
+	 * After a pull into a backend with its own images, or a push: JSON; borrowed.
 	 */
 	const char *found;
 	size_t found_size;
@@ -366,6 +391,7 @@ struct image_waiter {
 
 #define IMAGE_IF_MISSING (1U << 0)
 #define IMAGE_PERSISTENT (1U << 1) /* continues even if no client waits for it */
+#define IMAGE_PUSH       (1U << 2) /* set by image_push() */
 
 /*
  * @backend: a backend with its own images; NULL: Warren's store. Tenants share the
@@ -373,6 +399,13 @@ struct image_waiter {
  */
 int image_pull(struct service *s, const char *tenant, const char *backend,
 	       const char *ref, const char *platform, unsigned flags,
+	       struct image_waiter *w, struct warren_error *err) MUST_CHECK;
+/*
+ * Push the image @ref to its registry, as @to ("": under its own name). At the end,
+ * w->found is a JSON object with its id, digest and reference. It ends when no client
+ * waits for it.
+ */
+int image_push(struct service *s, const char *tenant, const char *ref, const char *to,
 	       struct image_waiter *w, struct warren_error *err) MUST_CHECK;
 void image_leave(struct image_waiter *w);
 /* Get the progress of the pull; borrowed until the callback returns to the loop. */

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* image.h - shared by the handlers for images */
+#ifndef API_V1_IMAGE_H
+#define API_V1_IMAGE_H
+
+#include "api/v1/v1.h"
+
+/* Answer with an error of warren-image(1). */
+void v1_image_fail(struct call *c, const struct warren_error *err);
+
+#endif /* API_V1_IMAGE_H */
