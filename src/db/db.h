@@ -527,8 +527,9 @@ struct exec_row {
 	int64_t started_at;
 	uint64_t timeout_ms;
 	const char *journal; /* file name */
-	bool lost;  /* the sandbox failed before the exec ended; the result is unknown */
-	bool ended; /* the fields below are set */
+	bool lost; /* the sandbox failed before the exec ended; the result is unknown */
+	bool by_hibernation; /* it ended because the sandbox hibernated */
+	bool ended;          /* the fields below are set */
 	int64_t ended_at;
 	struct warren_result result;
 	void *block;
@@ -544,6 +545,9 @@ int db_insert_exec(struct db *db, const struct exec_row *row,
 int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 		   const struct warren_result *result,
 		   struct warren_error *err) MUST_CHECK;
+/* Record that an exec ended because its sandbox hibernated. */
+int db_mark_hibernated(struct db *db, const char *id,
+		       struct warren_error *err) MUST_CHECK;
 /* @sandbox NULL: any sandbox. */
 int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_row *ret,
 		struct warren_error *err) MUST_CHECK;

@@ -43,6 +43,12 @@ int db_insert_exec(struct db *db, const struct exec_row *row, struct warren_erro
 	return db_commit(&tx, err);
 }
 
+/* Values of the column `lost`. */
+enum {
+	EXEC_LOST = 1,
+	EXEC_HIBERNATED = 2,
+};
+
 enum column {
 	COL_ID,
 	COL_SANDBOX,
@@ -97,7 +103,8 @@ static void exec_read_row(const struct query *q, struct exec_row *row)
 		.journal = column_text(q, COL_JOURNAL),
 		.ended = sqlite3_column_type(q->stmt, COL_ENDED_AT) != SQLITE_NULL,
 		.ended_at = column_int(q, COL_ENDED_AT),
-		.lost = column_int(q, COL_LOST),
+		.lost = column_int(q, COL_LOST) == EXEC_LOST,
+		.by_hibernation = column_int(q, COL_LOST) == EXEC_HIBERNATED,
 	};
 	(void)column_result(q, COL_RESULT, &row->result);
 	column_id(q, COL_ID, row->id);
@@ -159,6 +166,17 @@ void query_result(struct query *q, const struct warren_result *result)
 	query_account(q, result->max_memory);
 	query_account(q, result->read_bytes);
 	query_account(q, result->written_bytes);
+}
+
+int db_mark_hibernated(struct db *db, const char *id, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_MARK_EXEC);
+	int r;
+
+	query_int(&q, EXEC_HIBERNATED);
+	query_text(&q, id);
+	r = query_run(&q, err);
+	return r < 0 ? r : 0;
 }
 
 int db_finish_exec(struct db *db, const char *id, int64_t ended_at,

@@ -190,6 +190,7 @@ const char *const statement_texts[STMT_MAX] = {
 		"UPDATE execs SET ended_at = ?, exit_code = ?, signal = ?, timed_out = ?, "
 		"oom = ?, wall_usec = ?, user_usec = ?, system_usec = ?, max_memory = ?, "
 		"read_bytes = ?, written_bytes = ? WHERE id = ? AND ended_at IS NULL",
+	[STMT_MARK_EXEC] = "UPDATE execs SET lost = ? WHERE id = ?",
 	[STMT_GET_EXEC] = "SELECT " EXEC " FROM execs WHERE id = ?1 AND "
 			  "(?2 IS NULL OR sandbox = ?2)",
 	[STMT_EACH_EXEC] = "SELECT " EXEC " FROM execs WHERE sandbox = ? AND number > ? "

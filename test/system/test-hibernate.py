@@ -215,6 +215,53 @@ def its_main_command_runs_again():
     w.delete(box)
 
 
+@test
+def execs_say_that_a_hibernation_ended_them():
+    box = w.create(image="host")
+    ended = w.ask("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sleep", "1000"]}, status=201).json()
+    other = w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}, status=200).json()
+    text = w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["echo", "hello"]}, status=200).json()["id"]
+    eq((ended["ended_by"], other["ended_by"]), (None, None))
+    hibernate(box)
+    for _ in range(2):  # before and after a restart, without waking the sandbox
+        eq({e["id"]: (e["ended_by"], e["state"]) for e in w.get(f"/v1/sandboxes/{box}/execs")["execs"]},
+           {text: (None, "exited"), other["id"]: (None, "exited"), ended["id"]: ("hibernate", "exited")})
+        eq(w.get(f"/v1/sandboxes/{box}/execs/{ended['id']}")["result"]["signal"], 15)
+        ok(b"hello" in w.ask("GET", f"/v1/sandboxes/{box}/execs/{text}/output", status=200).body, text)
+        w.kill("api")
+        w.ready()
+    eq(state(box), "hibernated")
+    w.delete(box)
+
+
+@test
+def a_session_continues_with_a_new_shell_and_says_so():
+    box = w.create(image="host", workdir="/srv")
+    session = w.ask("POST", f"/v1/sandboxes/{box}/sessions", {"env": {"A": "given"}}, status=201).json()["id"]
+
+    def run(text):
+        return w.ask("POST", f"/v1/sandboxes/{box}/sessions/{session}/run", {"command": text}, status=200).json()
+    r = run("B=mine; cd /tmp; echo $A $B >/srv/x; cat /srv/x")
+    eq((r["stdout"], r["cwd"], r["new_state"]), ("given mine\n", "/tmp", False))
+    for restarts in (False, True):
+        hibernate(box, timeout_ms=0)
+        if restarts:
+            w.kill("api")
+            w.ready()
+        r = run("echo $B; cat /srv/x")
+        eq((r["stdout"], r["cwd"], r["new_state"], r["ended"]), ("\ngiven mine\n", "/srv", True, False))
+        eq(run("echo $?")["new_state"], False)
+    eq(len(w.get(f"/v1/sandboxes/{box}/sessions")["sessions"]), 1)
+    hibernate(box, timeout_ms=0)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda i: w.client().ask("POST", f"/v1/sandboxes/{box}/sessions/{session}/run", {"command": "true"}), range(8)))
+    ok(all(r.status in (200, 409) for r in answers), answers)  # 409: a command of another client runs
+    eq([r.json()["new_state"] for r in answers if r.status == 200].count(True), 1)
+    w.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{session}", status=204)
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/sessions/{session}/run", {"command": "true"}), 404, "session_not_found")
+    w.delete(box)
+
+
 def reboot():
     """Ends everything that a reboot would end: all processes, the run directory, the cgroups."""
     w.kill("api", "warden")

@@ -324,6 +324,16 @@ def a_disconnected_client_can_fetch_its_answer():
 
 
 @test
+def a_session_continues_after_a_hibernation():
+    f = face()
+    f.open()
+    f.run("X=5; echo kept >/tmp/x")
+    for _ in range(2):
+        WORLD.ask("POST", f"/v1/sandboxes/{f.box}/hibernate", {"timeout_ms": 0}, status=200)
+        eq(f.out("echo $X; cat /tmp/x"), "\nkept\n")  # a new shell, and no error
+
+
+@test
 def a_session_outlives_the_service():
     f = face()
     f.open()

@@ -34,7 +34,7 @@ static struct session *shell_find(struct sandbox *sandbox, const char *name)
 		const char *its = session_row(s)->name;
 
 		if (its && strcmp(its, name) == 0 &&
-		    strcmp(session_state(s), "ended") != 0 &&
+		    (strcmp(session_state(s), "ended") != 0 || session_renews(s)) &&
 		    (!found || session_number(s) < session_number(found)))
 			found = s;
 	}
@@ -102,6 +102,7 @@ static void shell_on_result(struct session_command *command,
 	if (r->cwd)
 		json_str(&j, "cwd", r->cwd);
 	json_bool(&j, "ended", r->ended);
+	json_bool(&j, "new_state", r->new_state);
 	json_close(&j, '}');
 	mcp_tool_result(c, &out, r->exit_code != 0 || r->timed_out);
 }
@@ -155,6 +156,25 @@ static void shell_on_opened(void *ctx, struct session *session,
 	mcp_call_unref(c);
 }
 
+/* The shell that ended with a hibernation was replaced, if necessary. */
+static void shell_on_usable(void *ctx, int r, const struct warren_error *err)
+{
+	struct mcp_call *c = ctx;
+	struct sandbox *sandbox = sandbox_find(c->mcp->service, NULL, c->sandbox);
+	struct session *session = NULL;
+	char name[80];
+
+	shell_name(c, name);
+	if (r == 0 && sandbox)
+		session = shell_find(sandbox, name);
+	if (!c->done && session)
+		shell_run(c, session);
+	else if (!c->done)
+		mcp_tool_error(c, "a shell cannot be opened: %s",
+			       r < 0 ? err->msg : "the session is gone");
+	mcp_call_unref(c);
+}
+
 static void shell_placed(struct mcp_call *c, struct sandbox *sandbox)
 {
 	struct mcp_shell *k = calloc(1, sizeof(*k));
@@ -184,7 +204,8 @@ static void shell_placed(struct mcp_call *c, struct sandbox *sandbox)
 		n++;
 	start.name = name;
 	if (session)
-		shell_run(c, session);
+		session_use(sandbox, session_row(session)->id, shell_on_usable,
+			    mcp_call_ref(c));
 	else if (max && n >= max)
 		mcp_tool_error(c,
 			       "the sandbox has %zu sessions, the maximum that the "

@@ -163,6 +163,7 @@ static const struct mcp_field session_run_out[] = {
 	OUTPUT_RESULT,
 	{ "cwd", MCP_STRING, .about = "The working directory after the command." },
 	{ "ended", MCP_BOOLEAN, true, .about = "Whether the shell has ended, for example because of exit. The next command then opens a new shell." },
+	{ "new_state", MCP_BOOLEAN, true, .about = "Whether the command ran in a new shell because the sandbox hibernated: variables, directory and jobs from before are gone." },
 };
 
 #define ENTRY_FIELDS \

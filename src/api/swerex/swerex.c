@@ -270,7 +270,8 @@ static void swerex_start(struct ask *ask, json_t *body)
 		return;
 	}
 	service_permit(service, ask->caller.token, ask->caller.expires_at);
-	sandbox_use(sandbox, swerex_on_usable, job);
+	session_use_named(sandbox, field_text(body, "session", "default"),
+			  swerex_on_usable, job);
 	service_permit(service, NULL, 0);
 }
 

@@ -288,6 +288,7 @@ static void put_tail(struct buf *out, const struct running *k,
 	json_bool(&j, "interrupted", r->interrupted);
 	json_bool(&j, "syntax_error", r->syntax_error);
 	json_bool(&j, "ended", r->ended);
+	json_bool(&j, "new_state", r->new_state);
 	json_u64(&j, "wall_usec", r->wall_usec);
 }
 
@@ -570,12 +571,43 @@ static void v1_session_run(struct call *c, bool stream)
 	}
 }
 
+/* The sandbox is awake, and the session has a shell. */
+static void session_on_usable(struct call *c, bool stream, int r,
+			      const struct warren_error *err)
+{
+	if (c->req && r < 0 && r != -ENOENT)
+		call_fail(c, err);
+	else if (c->req)
+		v1_session_run(c, stream);
+	call_unref(c);
+}
+
+static void session_on_usable_run(void *ctx, int r, const struct warren_error *err)
+{
+	session_on_usable(ctx, false, r, err);
+}
+
+static void session_on_usable_stream(void *ctx, int r, const struct warren_error *err)
+{
+	session_on_usable(ctx, true, r, err);
+}
+
 void v1_run_in_session(struct call *c)
 {
-	v1_session_run(c, false);
+	struct sandbox *sandbox;
+	struct session *session = call_session(c, &sandbox);
+
+	if (session)
+		session_use(sandbox, session_row(session)->id, session_on_usable_run,
+			    call_ref(c));
 }
 
 void v1_stream_in_session(struct call *c)
 {
-	v1_session_run(c, true);
+	struct sandbox *sandbox;
+	struct session *session = call_session(c, &sandbox);
+
+	if (session)
+		session_use(sandbox, session_row(session)->id, session_on_usable_stream,
+			    call_ref(c));
 }

@@ -133,6 +133,7 @@ void show_exec_open(struct buf *out, struct exec *exec)
 				   : "running");
 	to_json_put_time(&j, "started_at", row->started_at);
 	to_json_put_time(&j, "ended_at", row->ended ? row->ended_at : 0);
+	json_str(&j, "ended_by", row->by_hibernation ? "hibernate" : NULL);
 	if (row->timeout_ms)
 		json_u64(&j, "timeout_ms", row->timeout_ms);
 	json_u64(&j, "output_from", from);

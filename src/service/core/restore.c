@@ -10,6 +10,7 @@
  *	running, paused,
  *	stopped		reconnected (reconnect.c); if it has no init, it is
  *			destroyed, and becomes `failed`
+ *	hibernated	left as it is
  *	deleting	destroyed completely
  *	no row at all	destroyed
  *
@@ -126,6 +127,15 @@ static void on_unmade(void *ctx, int r UNUSED, const struct warren_error *err UN
 	one_done(ctx);
 }
 
+/* Its execs and sessions can be listed without waking it. */
+static void restore_asleep(struct sandbox *sandbox)
+{
+	ROOMS_CALL(sandbox->service, restore, sandbox);
+	/* An exec without a result has none to come. */
+	ROOMS_CALL(sandbox->service, lost, sandbox);
+	sandbox->loaded = true;
+}
+
 static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 {
 	struct finding *f;
@@ -144,6 +154,8 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 		sandbox_unmake(sandbox, wait ? on_unmade : service_ignore, all);
 		return;
 	}
+	if (sandbox->row.state == SANDBOX_HIBERNATED)
+		restore_asleep(sandbox);
 	if (!sandbox_is_made(sandbox)) {
 		sandbox_arm(sandbox);
 		return;

@@ -688,6 +688,8 @@ int exec_record_end(const struct exec *exec, struct warren_error *err)
 	if (r == 0)
 		r = db_finish_exec(s->db, exec->row.id, exec->row.ended_at,
 				   &exec->row.result, err);
+	if (r == 0 && exec->row.by_hibernation)
+		r = db_mark_hibernated(s->db, exec->row.id, err);
 	if (r < 0)
 		return r;
 	/*
@@ -712,6 +714,7 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	exec->row.ended = true;
 	exec->row.ended_at = end_of(&exec->row, result);
 	exec->row.result = *result;
+	exec->row.by_hibernation = sandbox_stop_hibernates(sandbox);
 	exec_uncount(exec);
 	if (!exec->row.session) {
 		sandbox->row.last_used = service_time();

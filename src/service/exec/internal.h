@@ -193,6 +193,8 @@ void sandbox_stop_due(struct sandbox *sandbox, enum sandbox_cause cause,
 void sandbox_stop_sooner(struct sandbox *sandbox, uint64_t grace_ms);
 /* Continue a stop, if possible, after an exec of the sandbox has ended. */
 void sandbox_stop_look(struct sandbox *sandbox);
+/* Return whether processes are being ended because the sandbox is to hibernate. */
+bool sandbox_stop_hibernates(const struct sandbox *sandbox);
 /* Handle a broken connection to the sandbox's init. */
 void sandbox_stop_disconnected(struct sandbox *sandbox);
 void sandbox_stop_gone(struct sandbox *sandbox);

@@ -213,6 +213,11 @@ void sandbox_stop_look(struct sandbox *sandbox)
 		loop_timer_set(op->timer, AGAIN_MS);
 }
 
+bool sandbox_stop_hibernates(const struct sandbox *sandbox)
+{
+	return sandbox->hibernating && sandbox_execs(sandbox)->stopping;
+}
+
 /* Do not end the stop from within the code that reports the lost connection either. */
 void sandbox_stop_disconnected(struct sandbox *sandbox)
 {

@@ -49,6 +49,10 @@ static void opening_free(struct opening *o)
 
 void session_free(struct session *session)
 {
+	struct warren_error gone = WARREN_ERROR_INIT;
+
+	session_users_end(session, error_set(&gone, ESTALE, "the session is gone"),
+			  &gone);
 	if (session->sandbox)
 		(void)LIST_REMOVE(sandbox_sessions(session->sandbox)->list, session);
 	session_terminal_gone(session->session_terminal);
@@ -71,7 +75,7 @@ struct session *session_find(struct sandbox *sandbox, const char *id)
 {
 	for (struct session *session = sandbox_sessions(sandbox)->list; session;
 	     session = session->next)
-		if (strcmp(session->row.id, id) == 0 && !session->opened)
+		if (strcmp(session->row.id, id) == 0 && session_is_open(session))
 			return session;
 	return NULL;
 }
@@ -80,7 +84,7 @@ struct session *session_next(struct sandbox *sandbox, struct session *after)
 {
 	struct session *session = after ? after->next : sandbox_sessions(sandbox)->list;
 
-	while (session && session->opened)
+	while (session && !session_is_open(session))
 		session = session->next;
 	return session;
 }
@@ -94,9 +98,10 @@ struct session *session_named(struct sandbox *sandbox, const char *name)
 	return NULL;
 }
 
+/* A session that gets a new shell was open before. */
 bool session_is_open(const struct session *session)
 {
-	return !session->opened;
+	return !session->opened || (session->fresh && session->exec);
 }
 
 struct session_terminal **session_terminal_of(struct session *session)
@@ -254,6 +259,7 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 		.interrupted = session->interrupted,
 		.syntax_error = r->outcome == SHELLPROTO_SYNTAX,
 		.ended = r->outcome == SHELLPROTO_ENDED,
+		.new_state = session->fresh,
 	};
 
 	if (r->cwd) {
@@ -295,6 +301,7 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 	if (session->sandbox)
 		figure_add(session->service, FIGURE_SESSION, res.wall_usec);
 	session->command = NULL;
+	session->fresh = false;
 	if (c)
 		c->result(c, &res);
 }
@@ -432,8 +439,6 @@ int session_codec(struct session *session, struct warren_error *err)
 	return 0;
 }
 
-static void try_session(struct session *session);
-
 static int session_write_down(struct session *session, const char *name,
 			      struct warren_error *err)
 {
@@ -496,15 +501,10 @@ static void say_none(const struct session *session, struct warren_error *err)
 				"the image has no shell: neither bash nor sh");
 }
 
-/* The program was not a shell: remove all traces of it, and try the next one. */
-static bool session_try_next(struct session *session)
+void session_reset(struct session *session)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (!has_next(session, &session->open_err)) {
-		say_none(session, &session->open_err);
-		return false;
-	}
 	exec_watch_cancel(&session->watcher);
 	exec_wait_cancel(&session->waiter);
 	exec_hold_cancel(&session->holder);
@@ -518,8 +518,18 @@ static bool session_try_next(struct session *session)
 	session->sent = 0;
 	session->cursor = 0;
 	session->ended = session->done_opening = false;
+}
+
+/* The program was not a shell: remove all traces of it, and try the next one. */
+static bool session_try_next(struct session *session)
+{
+	if (!has_next(session, &session->open_err)) {
+		say_none(session, &session->open_err);
+		return false;
+	}
+	session_reset(session);
 	session->opening->kind++;
-	try_session(session);
+	session_try(session);
 	return true;
 }
 
@@ -566,8 +576,14 @@ static void on_session(void *ctx, struct exec *exec, const struct warren_error *
 
 	if (!exec && has_next(session, failure)) {
 		session->opening->kind++;
-		try_session(session);
+		session_try(session);
 		return;
+	}
+	if (exec && session->exec) {
+		/* The session gets a new shell. */
+		exec_forget_closed(session->sandbox, exec_row(session->exec)->id,
+				   exec_row(session->exec)->journal);
+		session_reset(session);
 	}
 	if (!exec) {
 		err = *failure;
@@ -581,7 +597,7 @@ static void on_session(void *ctx, struct exec *exec, const struct warren_error *
 	}
 }
 
-static void try_session(struct session *session)
+void session_try(struct session *session)
 {
 	struct opening *o = session->opening;
 	struct exec_start start = o->start;
@@ -635,7 +651,7 @@ void session_open(struct sandbox *sandbox, const struct exec_start *start,
 	    kept_of(session->service, start) < FRAMED_LEAST)
 		o->start.journal = FRAMED_LEAST;
 	o->kind = name && strcmp(name, "bash") != 0 ? SHELLPROTO_SH : SHELLPROTO_BASH;
-	try_session(session);
+	session_try(session);
 }
 
 /* Return 0 even if the end was already recorded because the sandbox has failed. */
@@ -658,6 +674,11 @@ void session_close(struct session *session, service_done_fn done, void *ctx)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct exec *exec = session->exec;
 
+	if (session->opened) {
+		session->close_late = true;
+		done(ctx, 0, NULL);
+		return;
+	}
 	survive(session->service, session_record_end(session, &err));
 	if (session->command) {
 		struct session_command *c = session->command;

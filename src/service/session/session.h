@@ -5,6 +5,7 @@
  *	session.c		opens a session, runs a command, closes it
  *	session_read.c		reads the output of a command, and its result
  *	session_stop.c		stops a command
+ *	session_renew.c		gives a session a new shell after a hibernation
  *	session_restore.c	restores the sessions of an earlier process
  *	session_marker.c	the secret that distinguishes a result from output
  *	session_terminal.c	a bash on a terminal, as SWE-ReX uses it
@@ -45,6 +46,7 @@ struct session_result {
 	const char *cwd; /* NULL: the shell ended */
 	uint64_t lost, wall_usec;
 	bool timed_out, interrupted, syntax_error, ended;
+	bool new_state; /* the shell is a new one, because the sandbox hibernated */
 };
 
 /*
@@ -62,6 +64,17 @@ struct session_command {
 	struct session *session; /* private */
 };
 
+/*
+ * Prepare a session for a command: wake its sandbox, and give it a new shell if the shell
+ * ended with a hibernation. @done gets -ENOENT if the session does not exist any more.
+ */
+void session_use(struct sandbox *sandbox, const char *id, service_done_fn done,
+		 void *ctx);
+/* Like sandbox_use(), and the session of this name, if there is one, gets a shell. */
+void session_use_named(struct sandbox *sandbox, const char *name, service_done_fn done,
+		       void *ctx);
+/* Return whether the shell ended with a hibernation; session_use() starts another. */
+bool session_renews(const struct session *session);
 /*
  * Run a command. -EBUSY: a command is running; -EPIPE: the shell has ended. @timeout_ms
  * 0: no timeout.
