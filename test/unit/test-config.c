@@ -628,7 +628,8 @@ TEST(the_example_configuration_shows_the_defaults)
 
 	config_example(&made);
 	example = read_text(made.data);
-	EQ(example->given, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(example->given); i++)
+		OK(!example->given[i]);
 	config_show(plain, &a);
 	/* The effective settings can be read back, and are the same. */
 	full = read_text(a.data);
