@@ -88,6 +88,7 @@ struct config {
 	struct config_list listen; /* config_listener() parses an item */
 	char *state_dir, *run_dir;
 	char *user;               /* user of the api process; "": the current user */
+	char *egress_user;        /* user of warren-egress; "": that of the api */
 	char *domain;             /* "": ports are reached by path only */
 	char *tls_cert, *tls_key; /* "": none */
 	uint64_t on_stop;         /* enum config_on_stop */

@@ -92,6 +92,14 @@ const struct config_key config_keys[] = {
 	  .check = check_name,
 	  .field = FIELD(user),
 	  .help = "User the API process runs as when root starts the service" },
+	{ .name = "egress_user",
+	  .type = TYPE_TEXT,
+	  .value = "warren-egress",
+	  .check = check_name,
+	  .field = FIELD(egress_user),
+	  .help = "User that warren-egress, which connects sandboxes to the network, runs as "
+		  "when root starts the service. If there is no such account, it runs as the "
+		  "user of the API process" },
 	{ .name = "domain",
 	  .type = TYPE_TEXT,
 	  .value = "",

@@ -222,6 +222,20 @@ static int serve_find_user(const struct config *c, struct api_birth *b,
 	return 0;
 }
 
+/* Find the user of warren-egress: the configured account, or the user of the api. */
+static void serve_find_egress_user(const struct config *c, const struct api_birth *b,
+				   struct warden_policy *policy)
+{
+	const struct passwd *pw = NULL;
+
+	if (b->owner == 0 && c->egress_user[0])
+		pw = getpwnam(c->egress_user);
+	policy->uid = b->uid;
+	policy->gid = b->gid;
+	policy->egress_uid = pw ? pw->pw_uid : b->uid;
+	policy->egress_gid = pw ? pw->pw_gid : b->gid;
+}
+
 static void image_program(char *out, size_t size)
 {
 	char self[4096];
@@ -552,8 +566,7 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 	if (r == 0)
 		r = serve_own_dir(c->state_dir, dir, p->birth.uid, p->birth.gid, err);
 	serve_name_trust(trust, dir);
-	policy->uid = p->birth.uid;
-	policy->gid = p->birth.gid;
+	serve_find_egress_user(c, &p->birth, policy);
 	if (r == 0)
 		r = warden_open(&options, list->native, list->others, list->n_others,
 				policy, &p->warden, err);

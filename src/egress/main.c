@@ -2,10 +2,11 @@
 /*
  * main.c - warren-egress: the process that connects sandboxes to the outside
  *
- *	warren-egress [--user UID:GID] [--dns-servers LIST] [--authority FILE]
- *		[--ca-file FILE] [--bundle FILE]
+ *	warren-egress [--user UID:GID] [--owner UID:GID] [--dns-servers LIST]
+ *		[--authority FILE] [--ca-file FILE] [--bundle FILE]
  *
- * --user is the user to become, if root starts the program. LIST is ADDRESS[:PORT],...
+ * --user is the user to become, if root starts the program. --owner is the user of the
+ * files, if it is another one. LIST is ADDRESS[:PORT],...
  * --authority is the file of the certificate authority (authority.h), which is created if
  * it is missing; without it, no TLS is terminated. --ca-file contains certificates of
  * authorities that are trusted for servers, in addition to those of the system. --bundle
@@ -79,7 +80,7 @@ static int egress_main_confine(struct warren_error *err)
 }
 
 struct egress_main_words {
-	const char *user;
+	const char *user, *owner;
 	const char *dns_servers, *authority, *ca_file, *bundle;
 };
 
@@ -123,6 +124,63 @@ static int egress_main_terminate(const struct egress_main_words *w,
 	return r < 0 ? error_wrap(err, "use '%s'", w->authority) : 0;
 }
 
+struct egress_main_id {
+	uid_t uid;
+	gid_t gid;
+};
+
+static int egress_main_parse_id(const char *option, const char *text,
+				struct egress_main_id *ret, struct warren_error *err)
+{
+	char rest;
+
+	if (sscanf(text, "%u:%u%c", &ret->uid, &ret->gid, &rest) != 2)
+		return error_set(err, EINVAL, "%s: '%.40s' is not UID:GID", option, text);
+	return 0;
+}
+
+/* Keep only what is needed to become another user. */
+static int egress_main_drop_root(struct warren_error *err)
+{
+	int r = caps_bound(0, err);
+
+	if (r == 0)
+		r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
+	if (r == 0 && setgroups(0, NULL) < 0)
+		r = error_errno(err, errno, "leave all groups");
+	return r;
+}
+
+/*
+ * Create and read the files as their owner. Then become the user, from which there is no
+ * way back. Root starts the program; other users have no choice.
+ */
+static int egress_main_files(const struct egress_main_words *w, struct terminate **ret,
+			     struct warren_error *err)
+{
+	struct egress_main_id user = { 0 }, owner;
+	int r = w->user ? egress_main_parse_id("--user", w->user, &user, err) : 0;
+
+	owner = user;
+	if (r == 0 && w->owner)
+		r = egress_main_parse_id("--owner", w->owner, &owner, err);
+	if (r < 0)
+		return r;
+	if (geteuid() != 0 || user.uid == 0)
+		return egress_main_terminate(w, ret, err);
+	r = egress_main_drop_root(err);
+	if (r == 0 && (setresgid((gid_t)-1, owner.gid, (gid_t)-1) < 0 ||
+		       setresuid((uid_t)-1, owner.uid, (uid_t)-1) < 0))
+		r = error_errno(err, errno, "become user %u", owner.uid);
+	if (r == 0)
+		r = egress_main_terminate(w, ret, err);
+	if (r == 0 && (setresuid((uid_t)-1, 0, (uid_t)-1) < 0 ||
+		       setresgid(user.gid, user.gid, user.gid) < 0 ||
+		       setresuid(user.uid, user.uid, user.uid) < 0))
+		r = error_errno(err, errno, "become user %u", user.uid);
+	return r;
+}
+
 /* The number of bytes that all TCP sockets of this machine may hold; 0: not known. */
 static uint64_t egress_main_tcp_memory(void)
 {
@@ -145,7 +203,7 @@ static int egress_main_serve(const struct egress_main_words *w, struct warren_er
 	int r = egress_main_limits(err);
 
 	if (r == 0)
-		r = egress_main_terminate(w, &options.terminate, err);
+		r = egress_main_files(w, &options.terminate, err);
 	if (r == 0)
 		r = loop_new(&loop, err);
 	if (r == 0)
@@ -167,8 +225,11 @@ static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w
 		const char *name;
 		const char **value;
 	} table[] = {
-		{ "--user", &w->user },           { "--dns-servers", &w->dns_servers },
-		{ "--authority", &w->authority }, { "--ca-file", &w->ca_file },
+		{ "--user", &w->user },
+		{ "--owner", &w->owner },
+		{ "--dns-servers", &w->dns_servers },
+		{ "--authority", &w->authority },
+		{ "--ca-file", &w->ca_file },
 		{ "--bundle", &w->bundle },
 	};
 
@@ -184,38 +245,16 @@ static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w
 	return true;
 }
 
-/* Become "UID:GID", if this process is root. */
-static int egress_main_user(const char *text, struct warren_error *err)
-{
-	unsigned uid, gid;
-	char rest;
-	int r;
-
-	if (sscanf(text, "%u:%u%c", &uid, &gid, &rest) != 2)
-		return error_set(err, EINVAL, "--user: '%.40s' is not UID:GID", text);
-	if (geteuid() != 0 || uid == 0)
-		return 0;
-	r = caps_bound(0, err);
-	if (r == 0)
-		r = caps_reduce(1ULL << CAP_SETUID | 1ULL << CAP_SETGID, err);
-	if (r < 0)
-		return r;
-	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
-	    setresuid(uid, uid, uid) < 0)
-		return error_errno(err, errno, "become user %u", uid);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct egress_main_words w = { 0 };
-	int r = 0;
+	int r;
 
 	if (!egress_main_parse(argc, argv, &w)) {
 		(void)fprintf(
 			stderr,
-			"usage: warren-egress [--user UID:GID] "
+			"usage: warren-egress [--user UID:GID] [--owner UID:GID] "
 			"[--dns-servers LIST] [--authority FILE] [--ca-file FILE] [--bundle FILE]\n");
 		return 2;
 	}
@@ -224,10 +263,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "warren-egress: the service starts this program\n");
 		return 2;
 	}
-	if (w.user)
-		r = egress_main_user(w.user, &err);
-	if (r == 0)
-		r = egress_main_serve(&w, &err);
+	r = egress_main_serve(&w, &err);
 	if (r < 0) {
 		(void)fprintf(stderr, "warren-egress: %s\n", err.msg);
 		return 1;

@@ -28,11 +28,12 @@
 static int egress_spawn(const char *program, const struct warden_policy *p, int sock,
 			pid_t *ret_pid)
 {
-	char user[32];
+	char user[32], owner[32];
 	const struct {
 		const char *option, *value;
 	} options[] = {
 		{ "--user", user },
+		{ "--owner", owner },
 		{ "--dns-servers", p->dns_servers },
 		{ "--authority", p->authority },
 		{ "--ca-file", p->ca_file },
@@ -44,7 +45,8 @@ static int egress_spawn(const char *program, const struct warden_policy *p, int 
 	const struct warden_fd fds[] = { { -1, 0 }, { -1, 1 }, { sock, EGRESS_FD } };
 	size_t n = 1;
 
-	(void)snprintf(user, sizeof(user), "%u:%u", p->uid, p->gid);
+	(void)snprintf(user, sizeof(user), "%u:%u", p->egress_uid, p->egress_gid);
+	(void)snprintf(owner, sizeof(owner), "%u:%u", p->uid, p->gid);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		if (!options[i].value)
 			continue;

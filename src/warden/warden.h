@@ -45,8 +45,10 @@ struct warden_policy {
 	const char *bundle;
 	/* Directory of volumes, which only root may write to; NULL: no volumes. */
 	const char *volumes;
-	uid_t uid; /* user of warren-egress: that of the api */
+	uid_t uid; /* user of the api, who owns @authority and @bundle */
 	gid_t gid;
+	uid_t egress_uid; /* user of warren-egress */
+	gid_t egress_gid;
 	/* Registries to contact without TLS; NULL-terminated. */
 	const char *const *insecure_registries;
 	/* Registries that may have any address; NULL-terminated. */

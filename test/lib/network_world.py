@@ -85,6 +85,7 @@ class Live:
 
 # The servers of tests have no public addresses.
 HERE = {"host": "127.0.0.0/8"}
+EGRESS_USER = "daemon"  # an account that every machine has
 CONFIG = """
 backends:
   native: {{}}

@@ -399,6 +399,29 @@ def headers_without_an_authority_or_a_value_are_refused():
                 w.egress.change(ID, {"allow": [WITH_KEY], "secrets": SECRETS})
 
 
+@test
+def the_files_belong_to_another_user():
+    user, owner = 65534, 12345
+    at = path("owned")
+    os.mkdir(at, 0o700)
+    os.chown(at, owner, owner)
+    os.chmod(DIR, 0o711)
+    args = ("--user", f"{user}:{user}", "--owner", f"{owner}:{owner}", "--authority", at + "/authority.pem",
+            "--bundle", at + "/trust/all.crt")
+    for _ in ("created", "read again"):
+        with world(WITH_KEY, args=args, secrets=SECRETS) as w:
+            with open(f"/proc/{w.egress.process.pid}/status", encoding="ascii") as f:
+                status = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+            eq([set(status[k].split()) for k in ("Uid", "Gid", "CapPrm", "CapEff", "CapBnd")],
+               [{str(user)}, {str(user)}, {"0" * 16}, {"0" * 16}, {"0" * 16}])
+            # Its authority works for the client, which is all that is tested here.
+            with open(at + "/trust/all.crt", encoding="utf-8") as f, client(w, trust=f.read()) as s:
+                eq(s.version(), "TLSv1.3")
+        eq({os.stat(os.path.join(at, name)).st_uid for name in ("authority.pem", "trust", "trust/all.crt")}, {owner})
+    eq(os.stat(at + "/authority.pem").st_mode & 0o777, 0o600)
+    run("rm", "-r", at)
+
+
 @contextlib.contextmanager
 def small_disk():
     """A file system; fill() writes until it is full."""
