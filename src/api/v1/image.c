@@ -169,8 +169,8 @@ void v1_inspect_image(struct call *c)
 		  call_ref(c));
 }
 
-static void on_removed(void *ctx, int r, const char *json UNUSED, size_t size UNUSED,
-		       const struct warren_error *err)
+void v1_image_on_changed(void *ctx, int r, const char *json UNUSED, size_t size UNUSED,
+			 const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -186,7 +186,8 @@ void v1_remove_image(struct call *c)
 	bool force = c->query.v[V1_REMOVE_IMAGE_QUERY_FORCE].number;
 
 	image_ask(c->v1->service, force ? IMAGE_REMOVE_FORCED : IMAGE_REMOVE,
-		  c->query.v[V1_REMOVE_IMAGE_QUERY_IMAGE].text, on_removed, call_ref(c));
+		  c->query.v[V1_REMOVE_IMAGE_QUERY_IMAGE].text, v1_image_on_changed,
+		  call_ref(c));
 }
 
 /* -------------------------------------------------------------------- pull */

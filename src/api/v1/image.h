@@ -7,5 +7,8 @@
 
 /* Answer with an error of warren-image(1). */
 void v1_image_fail(struct call *c, const struct warren_error *err);
+/* A callback with a reference to a call: respond with 204, or with the error. */
+void v1_image_on_changed(void *ctx, int r, const char *json, size_t size,
+			 const struct warren_error *err);
 
 #endif /* API_V1_IMAGE_H */

@@ -305,20 +305,8 @@ void v1_load_image(struct call *c)
 
 /* ------------------------------------------------------------------------- tag */
 
-static void tag_on_done(void *ctx, int r, const char *json UNUSED, size_t size UNUSED,
-			const struct warren_error *err)
-{
-	struct call *c = ctx;
-
-	if (c->req && r < 0)
-		v1_image_fail(c, err);
-	else if (c->req)
-		call_empty(c, 204);
-	call_unref(c);
-}
-
 void v1_tag_image(struct call *c)
 {
 	image_tag(c->v1->service, body_text(&c->body, "image"),
-		  body_text(&c->body, "name"), tag_on_done, call_ref(c));
+		  body_text(&c->body, "name"), v1_image_on_changed, call_ref(c));
 }
