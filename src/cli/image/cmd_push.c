@@ -25,18 +25,11 @@ struct push_options {
 
 /* clang-format off */
 static const struct opt push_table[] = {
-	{ NULL, "insecure", 0, "HOST[:PORT]", "registry.lan:5000",
-	  "registry that may be contacted without TLS",
-	  host_list_add, FIELD(insecure) },
-	{ NULL, "public-only", 0, NULL, NULL,
-	  "push to public addresses only; errors give no detail",
-	  opt_flag, FIELD(public_only) },
-	{ NULL, "trusted", 0, "HOST[:PORT]", "registry.lan:5000",
-	  "with --public-only: registry that may have any address",
-	  host_list_add, FIELD(trusted) },
-	{ NULL, "ca", 0, "FILE", "./ca.pem",
-	  "certificates to trust in addition to the system's",
-	  opt_text, FIELD(ca_file) },
+	{ NULL, OPT_INSECURE(FIELD(insecure)) },
+	{ NULL, OPT_PUBLIC_ONLY("push to public addresses only; errors give no detail",
+		FIELD(public_only)) },
+	{ NULL, OPT_TRUSTED(FIELD(trusted)) },
+	{ NULL, OPT_CA(FIELD(ca_file)) },
 	{ NULL, OPT_QUIET("print only the digest, no progress", FIELD(quiet)) },
 	{ NULL, OPT_JSON("print the result as one JSON object, no progress", FIELD(json)) },
 };

@@ -21,6 +21,22 @@
 
 #define SETTINGS_HOSTS_MAX 64
 
+/* Options of commands that contact a registry, as in cli/common_options.h. */
+/* clang-format off */
+#define OPT_INSECURE(at) \
+	"insecure", 0, "HOST[:PORT]", "registry.lan:5000", \
+	"registry that may be contacted without TLS", host_list_add, (at)
+#define OPT_PUBLIC_ONLY(says, at) \
+	"public-only", 0, NULL, NULL, \
+	(says), opt_flag, (at)
+#define OPT_TRUSTED(at) \
+	"trusted", 0, "HOST[:PORT]", "registry.lan:5000", \
+	"with --public-only: registry that may have any address", host_list_add, (at)
+#define OPT_CA(at) \
+	"ca", 0, "FILE", "./ca.pem", \
+	"certificates to trust in addition to the system's", opt_text, (at)
+/* clang-format on */
+
 /* NULL-terminated; the strings are borrowed. */
 struct host_list {
 	const char *v[SETTINGS_HOSTS_MAX + 1];
