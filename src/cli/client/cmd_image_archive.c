@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "cli/client/cmd_image.h"
 #include "cli/client/commands.h"
 #include "cli/client/pull.h"
+#include "cli/client/transfer.h"
 #include "cli/common_options.h"
 
 #define ARCHIVE_URL "/v1/images/archive"
@@ -46,43 +46,14 @@ static const struct opt push_table[] = {
 };
 /* clang-format on */
 
-struct archive_copy {
-	const char *file; /* NULL or "-": stdin or stdout */
-	int fd;
-	int failure; /* errno of a failed read or write on this machine */
-};
-
 static bool archive_is_piped(const char *file)
 {
 	return !file || strcmp(file, "-") == 0;
 }
 
-static int archive_finish(struct archive_copy *cp, struct request *request,
-			  struct warren_error *err)
-{
-	int r = request_start(request, err);
-
-	if (r == 0)
-		r = request_wait(request, err);
-	if (cp->failure)
-		return error_errno(err, cp->failure, "'%s'",
-				   archive_is_piped(cp->file) ? "-" : cp->file);
-	return r;
-}
-
 /* ------------------------------------------------------------------------ save */
 
-static int archive_write(void *arg, const char *data, size_t n)
-{
-	struct archive_copy *cp = arg;
-	int r = fd_write_all(cp->fd, data, n);
-
-	if (r < 0)
-		cp->failure = -r;
-	return r;
-}
-
-static int archive_download(struct client *c, const char *image, struct archive_copy *cp,
+static int archive_download(struct client *c, const char *image, struct transfer *file,
 			    struct warren_error *err)
 {
 	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
@@ -96,16 +67,14 @@ static int archive_download(struct client *c, const char *image, struct archive_
 	r = request_new(c, "GET", url.data, &request, err);
 	if (r < 0)
 		return r;
-	request->on_data = archive_write;
-	request->arg = cp;
-	return archive_finish(cp, request, err);
+	return transfer_receive(file, request, err);
 }
 
 /* Write to a temporary name, which only the user may read, and then rename the file. */
 static int archive_save(struct client *c, const char *image, const char *file,
 			struct warren_error *err)
 {
-	struct archive_copy cp = { .file = file, .fd = STDOUT_FILENO };
+	struct transfer to = { .name = "-", .fd = STDOUT_FILENO };
 	AUTO_FREE char *temporary = NULL;
 	AUTO_CLOSE int fd = -1;
 	int r;
@@ -115,15 +84,16 @@ static int archive_save(struct client *c, const char *image, const char *file,
 			err, ENOTTY,
 			"stdout is a terminal: give a file with -o, or redirect stdout");
 	if (archive_is_piped(file))
-		return archive_download(c, image, &cp, err);
+		return archive_download(c, image, &to, err);
 	if (asprintf(&temporary, "%s.XXXXXX", file) < 0) {
 		temporary = NULL;
 		return error_errno(err, ENOMEM, "save the image");
 	}
-	cp.fd = fd = mkostemp(temporary, O_CLOEXEC);
+	to.name = file;
+	to.fd = fd = mkostemp(temporary, O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "create '%.200s'", file);
-	r = archive_download(c, image, &cp, err);
+	r = archive_download(c, image, &to, err);
 	if (r == 0 && rename(temporary, file) < 0)
 		r = error_errno(err, errno, "create '%.200s'", file);
 	if (r < 0)
@@ -148,39 +118,14 @@ static int remote_run_save(int argc, char **argv)
 
 /* ------------------------------------------------------------------------ load */
 
-static ssize_t archive_read(void *arg, char *data, size_t n)
-{
-	struct archive_copy *cp = arg;
-	ssize_t got;
-
-	do
-		got = read(cp->fd, data, n);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		cp->failure = errno;
-	return got;
-}
-
-static int archive_upload(struct client *c, struct archive_copy *cp, json_t **ret,
+static int archive_upload(struct client *c, struct transfer *file, json_t **ret,
 			  struct warren_error *err)
 {
 	AUTO_REQUEST struct request *request = NULL;
-	struct stat st;
-	int r;
+	int r = request_new(c, "POST", ARCHIVE_URL, &request, err);
 
-	if (fstat(cp->fd, &st) < 0)
-		return error_errno(err, errno, "'%s'", cp->file ? cp->file : "-");
-	r = request_new(c, "POST", ARCHIVE_URL, &request, err);
-	if (r < 0)
-		return r;
-	request->from = archive_read;
-	request->arg = cp;
-	r = request_upload(request, "application/x-tar",
-			   S_ISREG(st.st_mode) && !archive_is_piped(cp->file) ? st.st_size
-									      : -1,
-			   err);
 	if (r == 0)
-		r = archive_finish(cp, request, err);
+		r = transfer_send(file, request, "application/x-tar", err);
 	if (r == 0)
 		*ret = json_loadb(request->answer.data, request->answer.len, 0, NULL);
 	return r < 0 ? r : *ret ? 0 : error_set(err, EPROTO, "the answer is not valid");
@@ -219,7 +164,8 @@ static int archive_show_loaded(const struct archive_options *o, const json_t *an
 static int remote_run_load(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct archive_copy cp = { .fd = STDIN_FILENO };
+	struct transfer file = { .name = "-", .fd = STDIN_FILENO };
+	const char *name;
 	AUTO_JSON json_t *answer = NULL;
 	struct archive_options o = { 0 };
 	AUTO_CLIENT struct client *c = NULL;
@@ -228,21 +174,22 @@ static int remote_run_load(int argc, char **argv)
 
 	if (!command_operands(&remote_load, argc, argv, &o, 0, 1, &words, &status))
 		return status;
-	cp.file = *words ? *words : o.file;
-	if (!archive_is_piped(cp.file))
-		cp.fd = open(cp.file, O_RDONLY | O_CLOEXEC);
+	name = *words ? *words : o.file;
+	if (!archive_is_piped(name))
+		file = (struct transfer){ .name = name,
+					  .fd = open(name, O_RDONLY | O_CLOEXEC) };
 	else if (isatty(STDIN_FILENO) == 1)
 		r = error_set(&err, ENOTTY,
 			      "stdin is a terminal: give a file, or redirect an archive "
 			      "to stdin");
-	if (cp.fd < 0)
-		r = error_errno(&err, errno, "open '%s'", cp.file);
+	if (file.fd < 0)
+		r = error_errno(&err, errno, "open '%s'", name);
 	if (r == 0)
 		r = client_open(&c, &err);
 	if (r == 0)
-		r = archive_upload(c, &cp, &answer, &err);
-	if (cp.fd > STDERR_FILENO)
-		(void)close(cp.fd);
+		r = archive_upload(c, &file, &answer, &err);
+	if (file.fd > STDERR_FILENO)
+		(void)close(file.fd);
 	return r < 0 ? client_fail(&remote_load, &err) : archive_show_loaded(&o, answer);
 }
 

@@ -11,15 +11,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/fd.h"
 #include "cli/client/cmd_volume.h"
 #include "cli/client/commands.h"
+#include "cli/client/transfer.h"
 
 struct volume_copy {
 	struct client *client;
-	const char *outside; /* the file on this machine; "-": stdin or stdout */
-	int fd;
-	int failure; /* errno of a failed read or write on this machine */
+	struct transfer outside; /* the file on this machine */
 };
 
 static void volume_put_url(struct buf *out, const char *word)
@@ -43,58 +41,24 @@ static bool volume_is_word(const char *word)
 	return !strpbrk(word, ":/") && strcmp(word, "-") != 0;
 }
 
-static ssize_t volume_cp_read(void *arg, char *data, size_t n)
-{
-	struct volume_copy *cp = arg;
-	ssize_t got;
-
-	do
-		got = read(cp->fd, data, n);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		cp->failure = errno;
-	return got;
-}
-
-static int volume_cp_write(void *arg, const char *data, size_t n)
-{
-	struct volume_copy *cp = arg;
-	int r = fd_write_all(cp->fd, data, n);
-
-	if (r < 0)
-		cp->failure = -r;
-	return r;
-}
-
-static int volume_cp_finish(struct volume_copy *cp, struct request *request,
-			    struct warren_error *err)
-{
-	int r = request_start(request, err);
-
-	if (r == 0)
-		r = request_wait(request, err);
-	if (cp->failure)
-		return error_errno(err, cp->failure, "'%s'", cp->outside);
-	return r;
-}
-
 static int volume_cp_in(struct volume_copy *cp, const char *to, struct warren_error *err)
 {
 	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
 	AUTO_REQUEST struct request *request = NULL;
-	bool piped = strcmp(cp->outside, "-") == 0;
+	bool piped = strcmp(cp->outside.name, "-") == 0;
 	struct stat st;
 	char mode[8];
 	int r;
 
-	cp->fd = piped ? STDIN_FILENO : open(cp->outside, O_RDONLY | O_CLOEXEC);
-	if (cp->fd < 0 || fstat(cp->fd, &st) < 0)
-		return error_errno(err, errno, "'%s'", cp->outside);
+	cp->outside.fd =
+		piped ? STDIN_FILENO : open(cp->outside.name, O_RDONLY | O_CLOEXEC);
+	if (cp->outside.fd < 0 || fstat(cp->outside.fd, &st) < 0)
+		return error_errno(err, errno, "'%s'", cp->outside.name);
 	if (S_ISDIR(st.st_mode))
 		return error_set(err, EISDIR,
 				 "'%s' is a directory: mount the volume in a sandbox and "
 				 "use 'warren cp'",
-				 cp->outside);
+				 cp->outside.name);
 	volume_put_url(&url, to);
 	(void)snprintf(mode, sizeof(mode), "%04o", st.st_mode & 0777);
 	if (!piped)
@@ -102,11 +66,7 @@ static int volume_cp_in(struct volume_copy *cp, const char *to, struct warren_er
 	r = request_new(cp->client, "PUT", url.data, &request, err);
 	if (r < 0)
 		return r;
-	request->from = volume_cp_read;
-	request->arg = cp;
-	r = request_upload(request, "application/octet-stream",
-			   S_ISREG(st.st_mode) && !piped ? st.st_size : -1, err);
-	return r < 0 ? r : volume_cp_finish(cp, request, err);
+	return transfer_send(&cp->outside, request, "application/octet-stream", err);
 }
 
 /* Write to a temporary name and then rename the file. */
@@ -116,24 +76,21 @@ static int volume_cp_out(struct volume_copy *cp, const char *from,
 	AUTO_BUF struct buf url = BUF_INIT(PATH_LIMIT);
 	AUTO_REQUEST struct request *request = NULL;
 	AUTO_FREE char *temporary = NULL;
-	bool piped = strcmp(cp->outside, "-") == 0;
+	bool piped = strcmp(cp->outside.name, "-") == 0;
 	int r;
 
-	if (!piped && asprintf(&temporary, "%s.XXXXXX", cp->outside) < 0)
+	if (!piped && asprintf(&temporary, "%s.XXXXXX", cp->outside.name) < 0)
 		return error_errno(err, ENOMEM, "copy '%s'", from);
-	cp->fd = temporary ? mkostemp(temporary, O_CLOEXEC) : STDOUT_FILENO;
-	if (cp->fd < 0)
-		return error_errno(err, errno, "create '%s'", cp->outside);
+	cp->outside.fd = temporary ? mkostemp(temporary, O_CLOEXEC) : STDOUT_FILENO;
+	if (cp->outside.fd < 0)
+		return error_errno(err, errno, "create '%s'", cp->outside.name);
 	volume_put_url(&url, from);
 	r = request_new(cp->client, "GET", url.data, &request, err);
-	if (r == 0) {
-		request->on_data = volume_cp_write;
-		request->arg = cp;
-		r = volume_cp_finish(cp, request, err);
-	}
+	if (r == 0)
+		r = transfer_receive(&cp->outside, request, err);
 	if (r == 0 && temporary &&
-	    (fchmod(cp->fd, 0644) < 0 || rename(temporary, cp->outside) < 0))
-		r = error_errno(err, errno, "create '%s'", cp->outside);
+	    (fchmod(cp->outside.fd, 0644) < 0 || rename(temporary, cp->outside.name) < 0))
+		r = error_errno(err, errno, "create '%s'", cp->outside.name);
 	if (r < 0 && temporary)
 		(void)unlink(temporary);
 	return r;
@@ -166,7 +123,7 @@ static int volume_cp_any(struct volume_copy *cp, char **words, struct warren_err
 	*strchrnul(name, ':') = '\0';
 	if (volume_check_operand(&volume_cp, name) != 0)
 		return -ECANCELED;
-	cp->outside = volume_is_path(from) ? to : from;
+	cp->outside.name = volume_is_path(from) ? to : from;
 	return volume_is_path(from) ? volume_cp_out(cp, from, err)
 				    : volume_cp_in(cp, to, err);
 }
@@ -174,7 +131,7 @@ static int volume_cp_any(struct volume_copy *cp, char **words, struct warren_err
 static int volume_run_cp(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct volume_copy cp = { .fd = -1 };
+	struct volume_copy cp = { .outside.fd = -1 };
 	AUTO_CLIENT struct client *c = NULL;
 	char **words = NULL;
 	int status = 0, none = 0, r;
@@ -185,8 +142,8 @@ static int volume_run_cp(int argc, char **argv)
 		return client_fail(&volume_cp, &err);
 	cp.client = c;
 	r = volume_cp_any(&cp, words, &err);
-	if (cp.fd > STDERR_FILENO)
-		(void)close(cp.fd);
+	if (cp.outside.fd > STDERR_FILENO)
+		(void)close(cp.outside.fd);
 	if (r == -ECANCELED)
 		return STATUS_FAILED;
 	return r < 0 ? client_fail(&volume_cp, &err) : 0;
