@@ -186,8 +186,6 @@ static void api_code_spec(const struct code_client *where, const struct code_pla
 			  struct api_code_made *m)
 {
 	const struct config *c = where->config;
-	uint64_t cpus = c->defaults.limits[SPEC_CPU],
-		 files = c->defaults.limits[SPEC_NOFILE];
 
 	m->mounts[0] =
 		(struct warren_mount){ .target = CODE_DIR, .size = p->limits.disk };
@@ -197,16 +195,17 @@ static void api_code_spec(const struct code_client *where, const struct code_pla
 		.workdir = CODE_DIR,
 		.network = WARREN_NETWORK_NONE,
 		.read_only = true,
-		.memory = p->limits.memory,
-		.pids = p->limits.pids,
-		.cpu_millis = where->cpu_millis ? where->cpu_millis : cpus,
-		.disk = CODE_DISK_MIN,
-		.nofile = files,
 		.mounts = m->mounts,
 		.n_mounts = ARRAY_SIZE(m->mounts),
-		.soft_limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_PIDS |
-			       WARREN_LIMIT_CPU | WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,
+		.soft_limits = SPEC_LIMIT_BITS,
 	};
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		spec_limit_set(&m->spec, i, c->defaults.limits[i]);
+	m->spec.memory = p->limits.memory;
+	m->spec.pids = p->limits.pids;
+	m->spec.disk = CODE_DISK_MIN;
+	if (where->cpu_millis)
+		m->spec.cpu_millis = where->cpu_millis;
 }
 
 /* A limit in the client's request is enforced, or the run is refused. */
