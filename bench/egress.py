@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "test/li
 import net  # noqa: E402
 import serve  # noqa: E402
 
-REQUESTS, SANDBOXES = 2000, 1000
+REQUESTS, SANDBOXES, TURNS = 2000, 1000, 5
 FILES = ("dentry", "buffer_head", "radix_tree_node", "ext4_inode_cache", "inode_cache", "proc_inode_cache",
          "ovl_inode", "shmem_inode_cache", "filp", "vm_area_struct", "anon_vma", "anon_vma_chain", "maple_node")
 SETTLE = 2  # time in seconds for the kernel to finish its work after a deletion
@@ -74,13 +74,38 @@ def amount(name, value, unit):
     return serve.entry(name, unit, value=value)
 
 
+class Relay:
+    """A program that only relays bytes to a server, without any policy: the floor."""
+
+    def __init__(self, port):
+        from checks import BUILD  # pylint: disable=import-outside-toplevel
+        self.process = subprocess.Popen([pathlib.Path(BUILD) / "bench/warren-bench-relay", str(port)], stdout=subprocess.PIPE)
+        self.port = int(self.process.stdout.readline())
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
 def traffic(client, server, big):
+    """Measures the same client on the host, through the relay, and in a sandbox; they take turns."""
+    relay = Relay(server.port)
+    try:
+        return traffic_of(client, server, relay, big)
+    finally:
+        relay.stop()
+
+
+def traffic_of(client, server, relay, big):
     argv = ["python3", "-c", CLIENT]
     rest = [str(server.port), str(REQUESTS), str(big), str(net.AMOUNT)]
     box = json.loads(client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", "network": POLICY})))["id"]
-    figures = {"host": [], "sandbox": []}
-    for _ in range(3):
-        figures["host"].append(json.loads(subprocess.run([*argv, "127.0.0.1", *rest], check=True, capture_output=True).stdout))
+    figures = {"host": [], "relay": [], "sandbox": []}
+    for _ in range(TURNS):
+        for name, port in (("host", server.port), ("relay", relay.port)):
+            figures[name].append(json.loads(subprocess.run([*argv, "127.0.0.1", str(port), *rest[1:]], check=True,
+                                                           capture_output=True).stdout))
         answer = json.loads(client.ask("POST", f"/v1/sandboxes/{box}/run", json.dumps({"argv": [*argv, "a.test", *rest]})))
         if answer["result"]["exit_code"] != 0:
             raise RuntimeError(answer["stderr"])
@@ -90,8 +115,10 @@ def traffic(client, server, big):
     for name, runs in figures.items():
         rows.append(row(f"request, {name}", [t for r in runs for t in r["took"]]))
         rows.append(amount(f"one stream, {name}", max(r["rate"] for r in runs), "GB/s"))
-    ratio = rows[-1]["value"] / rows[-3]["value"]
-    return [*rows, amount("one stream, sandbox to host", ratio * 100, "%")]
+    direct, floor, ours = (rows[i]["value"] for i in (1, 3, 5))
+    return [*rows, amount("one stream, sandbox to host", ours / direct * 100, "%"),
+            amount("one stream, relay to host", floor / direct * 100, "%"),
+            amount("one stream, sandbox to relay", ours / floor * 100, "%")]
 
 
 def memory_in_use(world):
