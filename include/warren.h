@@ -352,6 +352,16 @@ WARREN_PUBLIC int warren_connection(struct warren_sandbox *sb, int *ret_fd,
 WARREN_PUBLIC int warren_capture_network(struct warren_sandbox *sb,
 					 int ret_fds[WARREN_CAPTURE_FDS],
 					 struct warren_error *err);
+/*
+ * Let programs in the sandbox trust a certificate. @bundle is a file with certificates
+ * (PEM), which the sandbox gets as WARREN_TRUST_FILE. Its last one is added
+ * to the files in which the image keeps the certificates that its programs trust: the
+ * copies are mounted over these files, so the files themselves do not change. A second
+ * call changes nothing. -EOPNOTSUPP: the backend cannot do this.
+ */
+#define WARREN_TRUST_FILE "/etc/warren/ca-certificates.crt"
+WARREN_PUBLIC int warren_trust(struct warren_sandbox *sb, int bundle,
+			       struct warren_error *err);
 WARREN_PUBLIC const char *warren_id(const struct warren_sandbox *sb);
 /*
  * Describe the sandbox as text for a process that uses a connection to it. The caller

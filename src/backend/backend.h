@@ -152,6 +152,9 @@ struct backend_ops {
 	/* See warren_capture_network(). */
 	int (*capture_network)(void *state, struct backend_sandbox *sandbox,
 			       int ret_fds[WARREN_CAPTURE_FDS], struct warren_error *err);
+	/* See warren_trust(). */
+	int (*trust)(void *state, struct backend_sandbox *sandbox, int bundle,
+		     struct warren_error *err);
 	int (*exec_signal_to)(struct backend_exec *ex, int sig, enum warren_whom whom,
 			      struct warren_error *err);
 	int (*stats)(void *state, struct backend_sandbox *sandbox,

@@ -64,6 +64,7 @@ struct backend_kind {
 	bool network;     /* the backend controls the network of its sandboxes */
 	bool policies;    /* its sandboxes can have a network policy */
 	bool volumes;     /* its sandboxes can mount volumes of the service */
+	bool trusts;      /* certificates can be added to them while they run */
 	bool here;        /* the sandboxes use the memory of this machine */
 	/* NONE becomes THEIRS if the settings of the backend use {image}. */
 	enum backend_images images;

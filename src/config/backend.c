@@ -273,6 +273,7 @@ static int backend_add(struct config *c, const char *name,
 		.network = kind->network,
 		.policies = kind->policies,
 		.volumes = kind->volumes,
+		.trusts = kind->trusts,
 		.off = json_is_false(in),
 	};
 	if (!b->name || (!b->settings && !kind->only_one)) {

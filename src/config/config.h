@@ -80,6 +80,7 @@ struct config_backend {
 	bool network;   /* the backend controls the network of its sandboxes */
 	bool policies;  /* its sandboxes can have a network policy */
 	bool volumes;   /* its sandboxes can mount volumes */
+	bool trusts;    /* certificates can be added to them while they run */
 	char *settings; /* JSON for warren_options.backend_config; NULL: none */
 	bool off;       /* a default backend that is switched off */
 };

@@ -371,6 +371,18 @@ int warren_capture_network(struct warren_sandbox *sb, int ret_fds[WARREN_CAPTURE
 		     : 0;
 }
 
+int warren_trust(struct warren_sandbox *sb, int bundle, struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	const struct backend_kind *kind = backend_kind_find(ops->name);
+	int r;
+
+	if (!ops->trust || (kind && !kind->trusts))
+		return not_supported(sb, "adding certificates", err);
+	r = ops->trust(sb->engine->state, sb->sandbox, bundle, err);
+	return r < 0 ? error_wrap(err, "sandbox '%s'", sb->sandbox->id) : 0;
+}
+
 /* ------------------------------------------------------------------- execs */
 
 int warren_exec(struct warren_sandbox *sb, const struct warren_exec_spec *spec,

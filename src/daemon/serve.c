@@ -521,14 +521,12 @@ static void serve_list_backends(const struct config *c, struct backend_list *ret
 struct trust_files {
 	char authority[4300];
 	char bundle[4300];
-	char mount[4310]; /* allows sandboxes to mount the directory of the bundle */
 };
 
 static void serve_name_trust(struct trust_files *t, const char *dir)
 {
 	(void)snprintf(t->authority, sizeof(t->authority), "%s/authority.pem", dir);
-	(void)snprintf(t->bundle, sizeof(t->bundle), "%s/trust/ca-certificates.crt", dir);
-	(void)snprintf(t->mount, sizeof(t->mount), "%s/trust:ro", dir);
+	(void)snprintf(t->bundle, sizeof(t->bundle), "%s" WARDEN_BUNDLE, dir);
 }
 
 static int serve_prepare(struct pair *p, const struct backend_list *list,
@@ -579,11 +577,10 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 	return r;
 }
 
-/* Return a NULL-terminated list with space for one more string; the strings belong to the
- * configuration. */
+/* Return a NULL-terminated list; the strings belong to the configuration. */
 static const char **serve_copy_list(const struct config_list *list)
 {
-	const char **copy = calloc(list->n + 2, sizeof(*copy));
+	const char **copy = calloc(list->n + 1, sizeof(*copy));
 
 	for (size_t i = 0; copy && i < list->n; i++)
 		copy[i] = list->items[i];
@@ -625,8 +622,6 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 				      : "trusted",
 			      WARDEN_REGISTRIES_MAX);
 	(void)memcpy(policy.max, c->max.limits, sizeof(policy.max));
-	if (mounts)
-		mounts[c->mounts.n] = trust.mount;
 	policy.mounts = mounts;
 	policy.insecure_registries = insecure;
 	policy.trusted_registries = trusted;

@@ -20,7 +20,7 @@
 #include "base/id.h"
 #include "image/copy.h"
 
-#define SKEL_VERSION 7 /* version of the tables below; a change creates a new layer */
+#define SKEL_VERSION 8 /* version of the tables below; a change creates a new layer */
 
 struct entry {
 	const char *path;
@@ -53,6 +53,8 @@ static const struct entry common[] = {
 	{ "etc/hosts", S_IFREG | 0644,
 	  "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n" },
 	{ "etc/resolv.conf", S_IFREG | 0644, "" },
+	/* os/ca_mount.h mounts certificates here. */
+	{ "etc/warren", S_IFDIR | 0755, NULL },
 	/* This replaces sysfs, and contains only what C libraries, JVMs and allocators
 	 * read. */
 	{ "sys", S_IFDIR | 0755, NULL },

@@ -85,7 +85,7 @@ static void request_add_env(struct buf *out, uint32_t *n,
 	const char *const defaults[] = {
 		PATH_DEFAULT, home, host, LANG_DEFAULT, pty ? TERM_DEFAULT : NULL, NULL
 	};
-	const char *const *const lists[] = { defaults, base->env, own };
+	const char *const *const lists[] = { defaults, base->added_env, base->env, own };
 	size_t first = only ? ARRAY_SIZE(lists) - 1 : 0;
 
 	(void)snprintf(home, sizeof(home), "HOME=%s", user->home);

@@ -27,6 +27,8 @@
 /* Properties that all execs of a sandbox share. */
 struct init_request_base {
 	const char *const *env; /* NULL-terminated; NULL: none */
+	/* Variables that come before those of `env`; likewise. */
+	const char *const *added_env;
 	const char *hostname;
 	const char *workdir;
 	struct initclient_user user;

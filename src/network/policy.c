@@ -101,6 +101,14 @@ void policy_done(struct policy *p)
 	policy_secrets_done(p);
 }
 
+bool policy_needs_trust(const struct policy *p)
+{
+	for (size_t i = 0; i < p->allow.n; i++)
+		if (p->allow.list[i].n_headers > 0 || rule_is_limited(&p->allow.list[i]))
+			return true;
+	return false;
+}
+
 void policy_drop_last(struct rules *from)
 {
 	rule_done(&from->list[--from->n]);

@@ -130,6 +130,8 @@ static inline uint64_t *policy_limit_field(struct policy_limits *l,
 /* ----------------------------------------------------------------------- rules */
 
 void policy_done(struct policy *p);
+/* Does a rule need to see requests inside TLS, to judge them or to add headers? */
+bool policy_needs_trust(const struct policy *p);
 #define AUTO_POLICY CLEANUP(policy_done)
 
 /*

@@ -529,10 +529,11 @@ static int set_rules(bool ipv6, struct warren_error *err)
  * These rules are apart from the others, because not every kernel has the expression
  * `socket`. Without them, such a connection is refused.
  */
-static void set_dns_rules(bool ipv6)
+static int set_dns_rules(bool ipv6, struct warren_error *err)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct warren_error why = WARREN_ERROR_INIT;
 	struct messages m = { .n = 0 };
+	int r;
 
 	put_batch(&m, NFNL_MSG_BATCH_BEGIN);
 	put_chain(&m, CHAIN_DNS, NF_INET_PRE_ROUTING, -150);
@@ -540,7 +541,11 @@ static void set_dns_rules(bool ipv6)
 		put_own_dns(&m, &families[i]);
 	messages_want_answer(&m);
 	put_batch(&m, NFNL_MSG_BATCH_END);
-	(void)messages_send(&m, NETLINK_NETFILTER, "set the rules for DNS", &ignored);
+	r = messages_send(&m, NETLINK_NETFILTER, "set the rules for DNS", &why);
+	if (r != -ENOMEM && r != -ENOBUFS && r != -EMFILE && r != -ENFILE && r != -ENOSPC)
+		return 0;
+	*err = why;
+	return r;
 }
 
 /* --------------------------------------------------------------------- sockets */
@@ -588,7 +593,12 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 {
 	AUTO_CLOSE int probe = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool ipv6 = probe >= 0;
-	int r = ns_loopback(true, err);
+	int r = 0;
+
+	/* Otherwise IPv6 would stay closed because memory was short. */
+	if (!ipv6 && errno != EAFNOSUPPORT)
+		return error_errno(err, errno, "create a socket");
+	r = ns_loopback(true, err);
 
 	/* Create the sockets first: without them, the rules lead nowhere. */
 	if (r == 0)
@@ -598,7 +608,7 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 	if (r == 0)
 		r = set_rules(ipv6, err);
 	if (r == 0)
-		set_dns_rules(ipv6);
+		r = set_dns_rules(ipv6, err);
 	if (r == 0)
 		r = set_routes_of_any(ipv6, err);
 	return r;

@@ -30,6 +30,7 @@ static const struct {
 	[WIRE_VOLUME] = { sizeof(struct warden_proto_volume), false, true },
 	[WIRE_CAPTURE] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_HIBERNATE] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_TRUST] = { sizeof(struct warden_proto_sandbox), false, true },
 };
 
 /* Return the number of strings in warden_proto_create before the environment: the texts

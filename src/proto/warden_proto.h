@@ -58,6 +58,11 @@ enum warden_proto_type {
 	WIRE_EGRESS,  /* struct warden_proto_header; reply: a connection to it */
 	WIRE_VOLUME,  /* struct warden_proto_volume; reply: see the verb */
 	WIRE_HIBERNATE, /* struct warden_proto_sandbox */
+	/*
+	 * struct warden_proto_sandbox: let the sandbox trust the authority of
+	 * warren-egress, with warren_trust().
+	 */
+	WIRE_TRUST,
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */

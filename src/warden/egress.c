@@ -127,19 +127,14 @@ int egress_start(const struct warden_policy *policy, int *pidfd, int *ret_fd,
  * warren-egress writes the file before it reads from its connection, and exits when the
  * connection is closed.
  */
-int egress_need_bundle(const struct warden_policy *policy,
-		       const struct warren_mount *mounts, size_t n,
-		       struct warren_error *err)
+static int egress_make_bundle(const struct warden_policy *policy,
+			      struct warren_error *err)
 {
 	struct pollfd p = { .events = POLLIN };
-	bool needed = false;
 	pid_t pid;
 	int r;
 
-	for (size_t i = 0; policy->bundle && i < n; i++)
-		needed = needed || (mounts[i].source &&
-				    strcmp(mounts[i].source, policy->bundle) == 0);
-	if (!needed || access(policy->bundle, R_OK) == 0)
+	if (access(policy->bundle, R_OK) == 0)
 		return 0;
 	r = egress_start_process(policy, &pid, &p.fd, err);
 	if (r < 0)
@@ -151,4 +146,25 @@ int egress_need_bundle(const struct warden_policy *policy,
 	return access(policy->bundle, R_OK) < 0
 		       ? error_errno(err, errno, "create '%s'", policy->bundle)
 		       : 0;
+}
+
+int egress_need_bundle(const struct warden_policy *policy,
+		       const struct warren_mount *mounts, size_t n,
+		       struct warren_error *err)
+{
+	bool needed = false;
+
+	for (size_t i = 0; policy->bundle && i < n; i++)
+		needed = needed || (mounts[i].source &&
+				    strcmp(mounts[i].source, policy->bundle) == 0);
+	return needed ? egress_make_bundle(policy, err) : 0;
+}
+
+int egress_open_bundle(const struct warden_policy *policy, int *ret_fd,
+		       struct warren_error *err)
+{
+	int r = policy->bundle ? egress_make_bundle(policy, err)
+			       : error_set(err, EOPNOTSUPP, "there is no authority");
+
+	return r < 0 ? r : policy_open_bundle(policy, O_RDONLY, ret_fd, err);
 }

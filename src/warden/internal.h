@@ -135,4 +135,8 @@ int egress_need_bundle(const struct warden_policy *policy,
 		       const struct warren_mount *mounts, size_t n,
 		       struct warren_error *err);
 
+/* Open the file warden_policy.bundle; create it if it is missing. */
+int egress_open_bundle(const struct warden_policy *policy, int *ret_fd,
+		       struct warren_error *err);
+
 #endif /* WARDEN_INTERNAL_H */

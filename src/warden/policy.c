@@ -13,6 +13,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -82,6 +83,40 @@ static const char *find_rule(const struct warden_policy *p, const struct warren_
 	return found;
 }
 
+/* Sandboxes of some backends mount the certificates that they trust. */
+static bool policy_is_bundle(const struct warden_policy *p, const struct warren_mount *m)
+{
+	return p->bundle && m->read_only && strcmp(m->source, p->bundle) == 0;
+}
+
+/*
+ * The api may write to the directory, so a link there could lead anywhere. Only a file of
+ * the api's user is accepted, who has written it.
+ */
+int policy_open_bundle(const struct warden_policy *p, int flags, int *ret_fd,
+		       struct warren_error *err)
+{
+	size_t n = strlen(p->bundle) - strlen(WARDEN_BUNDLE);
+	AUTO_CLOSE int dir = -1, fd = -1;
+	AUTO_FREE char *path = strndup(p->bundle, n);
+	struct stat st;
+
+	if (!path)
+		return error_errno(err, ENOMEM, "open '%s'", p->bundle);
+	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd = dir < 0 ? -errno
+		     : mount_openat2(dir, WARDEN_BUNDLE + 1, (uint64_t)flags, 0,
+				     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	if (fd < 0)
+		return error_set(err, EIO, "open '%s': %s", p->bundle,
+				 strerrordesc_np(-fd));
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != p->uid)
+		return error_set(err, EIO, "'%s' does not belong to the service",
+				 p->bundle);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
 static int refuse_mount(const struct warren_mount *m, struct warren_error *err)
 {
 	return error_set(
@@ -103,6 +138,8 @@ static int policy_open_source(const struct warden_policy *p, const struct warren
 	size_t n = 0;
 	int fd;
 
+	if (policy_is_bundle(p, m))
+		return policy_open_bundle(p, O_PATH, ret_fd, err);
 	if (!find_rule(p, m, &n))
 		return refuse_mount(m, err);
 	if (n >= sizeof(prefix))
@@ -305,7 +342,8 @@ int policy_check(const struct warden_policy *p, const struct warren_spec *spec,
 		const struct warren_mount *m = &spec->mounts[i];
 		size_t n = 0;
 
-		if (m->source && !m->volume && !find_rule(p, m, &n))
+		if (m->source && !m->volume && !policy_is_bundle(p, m) &&
+		    !find_rule(p, m, &n))
 			r = refuse_mount(m, err);
 	}
 	return r;

@@ -286,6 +286,22 @@ static int warden_do_egress(struct work *k, const void *msg UNUSED,
 	return egress_start(&k->w->policy, &k->w->egress, &k->fd, err);
 }
 
+/* The certificates are those of the configuration: a request cannot choose any. */
+static int warden_do_trust(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_sandbox *sandbox = msg;
+	struct warren_sandbox *sb = NULL;
+	AUTO_CLOSE int bundle = -1;
+	int r = egress_open_bundle(&k->w->policy, &bundle, err);
+
+	if (r == 0)
+		r = warden_find(k, sandbox->id, &sb, err);
+	if (r == 0)
+		r = warren_trust(sb, bundle, err);
+	sb = warren_release(sb);
+	return r;
+}
+
 static int warden_do_volume(struct work *k, const void *msg, struct warren_error *err)
 {
 	return volume_carry_out(k->w->policy.volumes, msg, &k->reply, &k->fd, err);
@@ -389,6 +405,7 @@ static const struct {
 	[WIRE_CAPTURE] = { warden_do_capture, true },
 	[WIRE_HIBERNATE] = { warden_do_hibernate, true },
 	[WIRE_VOLUME] = { warden_do_volume, false },
+	[WIRE_TRUST] = { warden_do_trust, true },
 };
 
 static int carry_out_one(struct work *k, const void *msg, struct warren_error *err)

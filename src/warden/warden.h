@@ -20,6 +20,9 @@
 #define WARDEN_IMAGES_MAX 32
 #define WARDEN_PULLS_MAX  16
 
+/* The end of warden_policy.bundle, below a directory that the api cannot replace. */
+#define WARDEN_BUNDLE "/trust/ca-certificates.crt"
+
 /* What the configuration allows sandboxes to use on this machine. */
 struct warden_policy {
 	/* The maximum of each limit of a sandbox; 0: none. */
@@ -39,8 +42,8 @@ struct warden_policy {
 	/* File of the certificate authority of warren-egress; see egress/authority.h. */
 	const char *authority;
 	/*
-	 * File with all certificates that sandboxes trust whose TLS may be terminated.
-	 * Its directory is one of @mounts. warren-egress writes it.
+	 * File with all certificates that sandboxes trust whose TLS may be terminated; it
+	 * ends in WARDEN_BUNDLE. warren-egress writes it. Sandboxes may mount it.
 	 */
 	const char *bundle;
 	/* Directory of volumes, which only root may write to; NULL: no volumes. */
@@ -102,6 +105,9 @@ int policy_check_update(const struct warden_policy *policy,
 			const struct warren_limits *limits, struct warren_error *err);
 /* Check whether @ref is a valid image name for registries and docker. */
 int policy_check_ref(const char *ref, struct warren_error *err);
+/* Open the file @policy->bundle. */
+int policy_open_bundle(const struct warden_policy *policy, int flags, int *ret_fd,
+		       struct warren_error *err);
 /*
  * Open each source once and set source_fd. The opened file is within the directories that
  * the configuration allows, even if the names change later. policy_close_mounts() closes

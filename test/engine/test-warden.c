@@ -68,6 +68,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_EGRESS] = sizeof(struct warden_proto_header),
 	[WIRE_VOLUME] = sizeof(struct warden_proto_volume),
 	[WIRE_HIBERNATE] = sizeof(struct warden_proto_sandbox),
+	[WIRE_TRUST] = sizeof(struct warden_proto_sandbox),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)

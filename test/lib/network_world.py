@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """network_world.py - servers outside, and clients in sandboxes of a service, for tests of network policies"""
+import http.server
 import socket
+import ssl
+import subprocess
 import threading
 
 from checks import eq
@@ -31,6 +34,42 @@ class Server(threading.Thread):
         except OSError:
             pass
         c.close()
+
+
+class TlsServer(threading.Thread):
+    """An https server for a.test with a certificate of a test authority; it records a header of each request."""
+
+    def __init__(self, folder):
+        super().__init__(daemon=True)
+        self.keys = keys = []
+        self.authority = f"{folder}/ca.pem"
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):  # pylint: disable=invalid-name
+                keys.append(self.headers.get_all("X-Key"))
+                self.send_response(200)
+                self.send_header("Content-Length", "3")
+                self.end_headers()
+                self.wfile.write(b"ok\n")
+
+            def log_message(self, *_):  # pylint: disable=arguments-differ
+                pass
+
+        openssl = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-x509", "-days", "2"]
+        subprocess.run([*openssl, "-subj", "/CN=test authority", "-keyout", f"{folder}/ca.key", "-out", self.authority],
+                       check=True, capture_output=True)
+        subprocess.run([*openssl, "-subj", "/CN=a.test", "-addext", "subjectAltName=DNS:a.test", "-addext",
+                        "basicConstraints=CA:FALSE", "-CA", self.authority, "-CAkey", f"{folder}/ca.key",
+                        "-keyout", f"{folder}/a.key", "-out", f"{folder}/a.pem"], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{folder}/a.pem", f"{folder}/a.key")
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.socket = context.wrap_socket(self.http.socket, server_side=True)
+        self.port = self.http.socket.getsockname()[1]
+        self.start()
+
+    def run(self):
+        self.http.serve_forever()
 
 
 # Connects, and prints the greeting; then prints each line that is echoed, or how the connection ended.

@@ -110,6 +110,11 @@ def the_network_tests_pass_on_docker():
 
 
 @test
+def the_trust_tests_pass_on_docker():
+    suite("test-network-trust")
+
+
+@test
 def the_overdue_tests_pass_on_docker():
     suite("test-overdue", *OVERDUE)
 

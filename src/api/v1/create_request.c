@@ -18,11 +18,8 @@
 #include "base/strv.h"
 #include "config/config.h"
 #include "proto/warden_proto.h"
+#include "service/network/network.h"
 #include "spec/spec.h"
-
-/* Path of the trusted certificates in a sandbox whose TLS connections may be
- * terminated. */
-#define TRUST_TARGET "/etc/warren/ca-certificates.crt"
 #include "warden/warden.h"
 
 static int refuse_above(struct api_error *err, const char *pointer, uint64_t asked,
@@ -59,21 +56,14 @@ static int read_limits(const struct config *cfg, const struct body *body,
 	return 0;
 }
 
-/* Programs find the certificates that they trust through one of these variables. */
-static const char *const trust_names[] = {
-	"SSL_CERT_FILE",  "CURL_CA_BUNDLE",    "REQUESTS_CA_BUNDLE",  "PIP_CERT",
-	"GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "NODE_EXTRA_CA_CERTS", "npm_config_cafile",
-	"AWS_CA_BUNDLE",  "DENO_CERT",
-};
-
 static int create_request_read_env(const struct body *body, struct wanted *w)
 {
 	json_t *env = body_json(body, "env"), *value;
-	size_t n = json_object_size(env), i = 0;
+	size_t n = json_object_size(env), more = strv_len(network_trust_env), i = 0;
 	const char *name;
 
-	w->env = calloc(n + ARRAY_SIZE(trust_names) + 1, sizeof(*w->env));
-	w->env_texts = calloc(n + ARRAY_SIZE(trust_names) + 1, sizeof(*w->env_texts));
+	w->env = calloc(n + more + 1, sizeof(*w->env));
+	w->env_texts = calloc(n + more + 1, sizeof(*w->env_texts));
 	if (!w->env || !w->env_texts)
 		return -ENOMEM;
 	json_object_foreach(env, name, value)
@@ -86,14 +76,14 @@ static int create_request_read_env(const struct body *body, struct wanted *w)
 		w->env[i] = w->env_texts[i];
 		i++;
 	}
-	for (size_t k = 0; w->terminates && k < ARRAY_SIZE(trust_names); k++) {
-		if (json_object_get(env, trust_names[k]))
+	for (size_t k = 0; w->terminates && k < more; k++) {
+		const char *text = network_trust_env[k];
+
+		if (json_object_getn(env, text, strcspn(text, "=")))
 			continue;
-		if (asprintf(&w->env_texts[i], "%s=%s", trust_names[k], TRUST_TARGET) <
-		    0) {
-			w->env_texts[i] = NULL;
+		w->env_texts[i] = strdup(text);
+		if (!w->env_texts[i])
 			return -ENOMEM;
-		}
 		w->env[i] = w->env_texts[i];
 		i++;
 	}
@@ -348,10 +338,11 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 		return api_error_policy(err, &why);
 	create_request_write_spec(body, w);
 	mounts_finish(w);
-	if (w->terminates)
+	/* For the other backends, the service adds it while the sandbox is running. */
+	if (w->terminates && !w->backend->trusts)
 		w->mounts[w->spec.n_mounts++] =
 			(struct warren_mount){ .source = v1->policy->bundle,
-					       .target = TRUST_TARGET,
+					       .target = WARREN_TRUST_FILE,
 					       .read_only = true };
 	if (w->text.failed)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");

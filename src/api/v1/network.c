@@ -209,13 +209,11 @@ static int network_read_policy(struct v1 *v1, const char *tenant, bool may_use_s
 	if (r < 0)
 		return r;
 	policy_write(&p, &j, NULL);
+	*ret_terminates = policy_needs_trust(&p);
 	/* The administrator's policy restricts hosts. Headers contain the tenant's own
 	 * secrets, so they are not compared. */
-	for (size_t i = 0; i < p.allow.n; i++) {
-		*ret_terminates = *ret_terminates || p.allow.list[i].n_headers > 0 ||
-				  rule_is_limited(&p.allow.list[i]);
+	for (size_t i = 0; i < p.allow.n; i++)
 		rule_headers_done(&p.allow.list[i]);
-	}
 	r = policy_within(&permit, &p, &why);
 	if (r == 0)
 		return error_set(err, EPERM,

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "initclient/sandbox_socket.h"
+#include "os/ca_mount.h"
 #include "os/caps.h"
 #include "os/capture.h"
 #include "spec/spec.h"
@@ -157,6 +158,16 @@ static int native_capture_network(void *state, struct backend_sandbox *base,
 	return 0;
 }
 
+static int native_trust(void *state UNUSED, struct backend_sandbox *base, int bundle,
+			struct warren_error *err)
+{
+	const struct native_sandbox *sandbox = (struct native_sandbox *)base;
+
+	if (sandbox->pidfd < 0)
+		return error_set(err, ESRCH, "its init is not known");
+	return ca_mount(sandbox->pidfd, CLONE_NEWUSER | CLONE_NEWNS, bundle, err);
+}
+
 /* ------------------------------------------------------------------ engine functions */
 
 static int seal_init(struct native *n, struct warren_error *err)
@@ -271,6 +282,7 @@ const struct backend_kind backend_kind_native = {
 	.network = true,
 	.policies = true,
 	.volumes = true,
+	.trusts = true,
 	.here = true,
 	.images = BACKEND_IMAGES_OURS,
 	.limits = SPEC_LIMIT_BITS, /* create.c checks which of them can be enforced */
@@ -297,6 +309,7 @@ const struct backend_ops backend_native = {
 	.pause = native_pause,
 	.stats = native_stats,
 	.capture_network = native_capture_network,
+	.trust = native_trust,
 	.save_files = native_save_files,
 	.hibernate = native_hibernate,
 	.forget_saved = native_forget_saved,

@@ -166,6 +166,14 @@ static int shimmed_capture_network(void *state, struct backend_sandbox *base,
 	return r < 0 ? error_errno(err, -r, "receive the sockets") : 0;
 }
 
+static int shimmed_trust(void *state, struct backend_sandbox *base, int bundle,
+			 struct warren_error *err)
+{
+	struct shimmed *k = state;
+
+	return shimmed_call(k, "trust", k->path, base->id, NULL, NULL, bundle, NULL, err);
+}
+
 static int shimmed_connection(void *state, struct backend_sandbox *base, int *ret_fd,
 			      struct warren_error *err)
 {
@@ -244,7 +252,7 @@ static int shimmed_probe(void *state, struct warren_feature *features,
 		.exec_close_input = initclient_exec_close_input,                      \
 		.exec_ack = initclient_exec_ack,                                      \
 		.exec_signal_to = initclient_exec_signal_to, .stats = shimmed_stats,  \
-		.capture_network = shimmed_capture_network,                           \
+		.capture_network = shimmed_capture_network, .trust = shimmed_trust,   \
 	}
 
 #define SHIMMED_OPS(name) const struct backend_ops backend_##name = SHIMMED(#name);

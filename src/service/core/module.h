@@ -76,6 +76,8 @@ struct sandbox {
 	 * a module takes them in prepare(). -1: none.
 	 */
 	int captured[WARREN_CAPTURE_FDS];
+	/* Variables for later execs, unless the sandbox has them; NULL: none. */
+	const char *const *added_env;
 
 	/* reconnect.c: for a connection that broke or could not be opened yet. */
 	bool loaded; /* the sandbox's execs and sessions are in memory */

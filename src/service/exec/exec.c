@@ -537,8 +537,10 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 		.journal_limit = journal_capacity(st),
 	};
 	struct init_request_streams streams = REQUEST_STREAMS_INIT;
+	struct init_request_base base = st->sandbox->is.base;
 	int r;
 
+	base.added_env = st->sandbox->added_env;
 	exec->capacity = spec.journal_limit;
 	streams.journal = exec->journal;
 	streams.notify = exec->notify;
@@ -548,8 +550,8 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 	streams.file = from->file;
 	streams.content = from->content;
 	streams.content_size = from->content_size;
-	r = init_request_spawn(&q, &st->sandbox->is.base, &st->user, &spec,
-			       exec->row.number, &streams, err);
+	r = init_request_spawn(&q, &base, &st->user, &spec, exec->row.number, &streams,
+			       err);
 	if (streams.gate >= 0)
 		(void)close(streams.gate);
 	return r < 0 ? r : init_conn_ask(st->sandbox, &q, exec_on_started, st, err);

@@ -47,10 +47,12 @@ struct network_wait {
 /* The module's state for a sandbox. */
 struct sandbox_network {
 	struct sandbox *sandbox;
-	char *policy;  /* JSON; NULL: none */
-	bool attached; /* warren-egress serves it */
-	bool changed;  /* warren-egress has an older policy */
-	bool busy;     /* a request for it is in progress */
+	char *policy;    /* JSON; NULL: none */
+	bool attached;   /* warren-egress serves it */
+	bool changed;    /* warren-egress has an older policy */
+	bool busy;       /* a request for it is in progress */
+	bool terminates; /* the policy needs to see what is inside TLS */
+	bool trusted;    /* the sandbox trusts the authority of warren-egress */
 	unsigned tries;
 	struct loop_timer *timer; /* for another attempt */
 	struct egress_usage usage;
@@ -85,6 +87,10 @@ int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,
 
 /* network.c: warren-egress has started or ended. */
 void network_all_step(struct service *s, bool started);
+
+/* trust.c */
+/* Does the policy, which is JSON, need to see what is inside TLS? */
+bool trust_needed(const char *policy);
 
 /* usage.c: reports of warren-egress. */
 void network_hear_usage(struct service *s, const struct egress_usage_report *report);

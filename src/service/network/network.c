@@ -281,12 +281,52 @@ static void network_capture(struct sandbox *sandbox)
 	network_fail(sandbox, r, "send a request to the warden");
 }
 
+/* -------------------------------------------------------------------------- trust */
+
+static void network_on_trusted(void *ctx, const struct warren_error *failure,
+			       const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct sandbox *sandbox = network_op_done(ctx);
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (!sandbox)
+		return;
+	/* A backend without this feature mounts the file when it creates a sandbox. */
+	if (failure && failure->code != EOPNOTSUPP) {
+		network_finish(sandbox, -failure->code, failure);
+		return;
+	}
+	if (!failure)
+		sandbox->added_env = network_trust_env;
+	sandbox_network(sandbox)->trusted = true;
+	network_step(sandbox);
+}
+
+/* Before the policy applies, the sandbox must trust what it will meet. */
+static void network_trust(struct sandbox *sandbox)
+{
+	struct warden_proto_sandbox msg = { .h = { .type = WIRE_TRUST } };
+	struct network_op *op = network_op_new(sandbox);
+	int r = -ENOMEM;
+
+	if (op)
+		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), network_on_trusted,
+				       op);
+	sandbox_network(sandbox)->busy = r == 0;
+	if (r == 0)
+		return;
+	free(op);
+	network_fail(sandbox, r, "send a request to the warden");
+}
+
 static void network_step(struct sandbox *sandbox)
 {
 	struct sandbox_network *n = sandbox_network(sandbox);
 	struct service *s = sandbox->service;
 
-	if (n->busy)
+	/* A sandbox that hibernates has no network until it is being woken. */
+	if (n->busy || (sandbox->row.state == SANDBOX_HIBERNATED && !n->waits))
 		return;
 	if (!n->policy) {
 		if (n->attached)
@@ -300,6 +340,8 @@ static void network_step(struct sandbox *sandbox)
 		if (why->code && n->waits)
 			network_finish(sandbox, -why->code, why);
 		egress_conn_start(s);
+	} else if (n->terminates && !n->trusted) {
+		network_trust(sandbox);
 	} else if (!n->attached) {
 		network_capture(sandbox);
 	} else if (n->changed) {
@@ -415,6 +457,7 @@ static int network_set(struct sandbox *sandbox, const char *policy,
 		return error_errno(err, ENOMEM, "change the network");
 	free(n->policy);
 	n->policy = copy;
+	n->terminates = trust_needed(copy);
 	n->changed = true;
 	return 0;
 }
@@ -493,6 +536,7 @@ static int network_load(struct sandbox *sandbox)
 	if (db_get_policy(sandbox->service->db, sandbox->row.id, &n->policy, &ignored) <
 	    0)
 		return -ENOMEM;
+	n->terminates = trust_needed(n->policy);
 	/* A sandbox that is being created has used nothing. */
 	if (sandbox->row.state != SANDBOX_CREATING &&
 	    db_get_network(sandbox->service->db, sandbox->row.id, used, &ignored) == 0)
@@ -518,6 +562,24 @@ static void network_restore(struct sandbox *sandbox)
 {
 	if (network_load(sandbox) == 0 && sandbox_network(sandbox)->policy)
 		network_step(sandbox);
+}
+
+/* Its init has ended, or is about to: warren-egress must not keep the namespace. */
+static void network_lost(struct sandbox *sandbox)
+{
+	struct sandbox_network *n = sandbox_network(sandbox);
+
+	if (n->attached)
+		network_remove(sandbox);
+	n->trusted = false;
+}
+
+/* If it could not hibernate, it is back. */
+static void network_connected(struct sandbox *sandbox, service_done_fn done, void *ctx)
+{
+	if (sandbox_network(sandbox)->policy)
+		network_step(sandbox);
+	done(ctx, 0, NULL);
 }
 
 static void network_gone(struct sandbox *sandbox)
@@ -599,5 +661,7 @@ const struct service_module network_hooks = {
 	.close = egress_conn_close,
 	.prepare = network_prepare,
 	.restore = network_restore,
+	.connected = network_connected,
+	.lost = network_lost,
 	.gone = network_gone,
 };

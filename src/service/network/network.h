@@ -19,6 +19,13 @@ extern const struct service_module network_hooks;
 #define NETWORK_POLICY "policy" /* sandbox_row.network of a sandbox with a policy */
 
 /*
+ * If a policy needs to see what is inside TLS, programs in the sandbox must trust the
+ * authority of warren-egress. They find WARREN_TRUST_FILE through these variables; most
+ * read the files of the image, which have the authority too (os/ca_mount.h).
+ */
+extern const char *const network_trust_env[]; /* NULL-terminated */
+
+/*
  * Change the network of a running sandbox: store it in its spec and apply it. @policy is
  * JSON as policy_write() writes it; NULL: no network outside. Calls @done when
  * warren-egress has applied it, and live connections that it forbids have ended.

@@ -244,6 +244,11 @@ struct shim_driver {
 	 */
 	int (*network)(const struct shim_sandbox *p, int *ret_ns,
 		       struct warren_error *err);
+	/*
+	 * Open the mount namespace of the sandbox's processes, for ca_mount(). Optional.
+	 */
+	int (*mounts)(const struct shim_sandbox *p, int *ret_ns,
+		      struct warren_error *err);
 	int (*update)(struct shim_sandbox *p, const struct warren_limits *limits,
 		      struct warren_error *err);
 	/*

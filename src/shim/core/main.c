@@ -7,6 +7,7 @@
  *	warren-shim pause DIR, resume DIR, stats DIR, update DIR LIMIT... (those of
  *				SPEC_LIVE_MAX in spec/limits.h, 0: unchanged)
  *	warren-shim capture DIR	capture its network; descriptor 4 gets the sockets
+ *	warren-shim trust DIR	add the certificates in descriptor 4
  *	warren-shim probe KIND	print its features; the configuration is on stdin
  *	warren-shim features KIND	the same, for libwarren
  *	warren-shim pull[-missing] KIND IMAGE	pull an image (pull.c)
@@ -18,6 +19,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,12 +27,14 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "os/ca_mount.h"
 #include "os/capture.h"
 #include "shim/core/shim.h"
 #include "spec/spec.h"
 
-#define FD_WORD    3 /* descriptor for the result of a verb */
-#define FD_SOCKETS 4 /* capture: a socket, which gets those of os/capture.h */
+#define FD_WORD 3 /* descriptor for the result of a verb */
+/* capture: a socket, which gets those of os/capture.h; trust: the certificates */
+#define FD_EXTRA 4
 
 #define PROBES_MAX   32
 #define PATIENCE_MAX 86400
@@ -257,9 +261,22 @@ static int shim_do_capture(char **argv, struct buf *out UNUSED, struct warren_er
 		r = capture_open(ns, &c, err);
 	if (r < 0)
 		return r;
-	r = fd_send(FD_SOCKETS, "", 1, (const int[]){ c.tcp, c.udp }, 2);
+	r = fd_send(FD_EXTRA, "", 1, (const int[]){ c.tcp, c.udp }, 2);
 	capture_done(&c);
 	return r < 0 ? error_errno(err, -r, "pass on the sockets") : 0;
+}
+
+static int shim_do_trust(char **argv, struct buf *out UNUSED, struct warren_error *err)
+{
+	AUTO_CLOSE int ns = -1;
+	json_t *doc = NULL;
+	int r = shim_sandbox_open(argv[0], &doc, err);
+
+	if (r == 0)
+		r = this_sandbox.driver->mounts
+			    ? this_sandbox.driver->mounts(&this_sandbox, &ns, err)
+			    : shim_cannot("adding certificates", err);
+	return r < 0 ? r : ca_mount(ns, CLONE_NEWNS, FD_EXTRA, err);
 }
 
 static json_t *feature_json(const struct warren_feature *f)
@@ -439,6 +456,7 @@ static const struct verb {
 	{ "stats", shim_do_stats },
 	{ "update", shim_do_update },
 	{ "capture", shim_do_capture },
+	{ "trust", shim_do_trust },
 	{ "probe", shim_do_probe },
 	{ "features", do_features },
 	{ "pull", do_pull },

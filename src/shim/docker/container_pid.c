@@ -176,6 +176,25 @@ int docker_network(const struct shim_sandbox *p, int *ret_ns, struct warren_erro
 	return *ret_ns < 0 ? error_errno(err, errno, "%s: open its network", p->name) : 0;
 }
 
+/* As for a network policy, the daemon's runtime must use this machine's kernel. */
+int docker_mounts(const struct shim_sandbox *p, int *ret_ns, struct warren_error *err)
+{
+	AUTO_DOCKER struct docker d = { 0 };
+	AUTO_CLOSE int first = -1;
+	int r = docker_open(&d, p->name, p->config, err);
+
+	if (r < 0)
+		return r;
+	first = docker_first(&d, p);
+	if (first < 0)
+		return error_set(err, EOPNOTSUPP,
+				 "%s: certificates: the container's first process is not "
+				 "visible from here",
+				 p->name);
+	*ret_ns = openat(first, "ns/mnt", O_RDONLY | O_CLOEXEC);
+	return *ret_ns < 0 ? error_errno(err, errno, "%s: open its mounts", p->name) : 0;
+}
+
 /* ------------------------------------------------------- containers without a network */
 
 /* This runs in a separate process, which enters the container's network namespace. */

@@ -274,6 +274,7 @@ const struct shim_driver shim_driver_docker = {
 	.pause = docker_pause,
 	.stats = docker_stats,
 	.network = docker_network,
+	.mounts = docker_mounts,
 	.update = docker_update,
 	.signal = docker_signal,
 	.silent = docker_silent,

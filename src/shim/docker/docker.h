@@ -189,6 +189,7 @@ int docker_check_mounts(struct docker *d, const struct shim_sandbox *p,
 			const struct warren_spec *spec, struct warren_error *err);
 /* See shim_driver.network. */
 int docker_network(const struct shim_sandbox *p, int *ret_ns, struct warren_error *err);
+int docker_mounts(const struct shim_sandbox *p, int *ret_ns, struct warren_error *err);
 /* Take the loopback device down, for network: none. */
 int docker_quiet(struct docker *d, const struct shim_sandbox *p,
 		 struct warren_error *err);
