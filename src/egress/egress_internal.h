@@ -20,6 +20,8 @@
 
 #define EGRESS_BUCKETS 1024
 #define EGRESS_SCRATCH (64U << 10)
+/* Maximum number of bytes that one callback moves without copying them. */
+#define EGRESS_TURN_MAX (2U << 20)
 
 #define EGRESS_PORT_DNS   53
 #define EGRESS_PORT_PROXY 3128
@@ -270,6 +272,16 @@ void relay_push_client(struct egress_flow *f);
 void relay_on_server(struct egress_flow *f, unsigned events);
 /* Forward the first bytes, and begin. */
 void relay_start(struct egress_flow *f);
+/*
+ * The body of an HTTP response, which is spliced: take a pipe for it (false: there is
+ * none left), move at most @max bytes into the empty pipe, and send what is in the pipe.
+ * relay_body() returns the number of bytes; 0: the server has closed; -EAGAIN; -EPIPE:
+ * the client has gone; another -errno: the server has. relay_push_body() returns 0 when
+ * the pipe is empty, or -EAGAIN or -EPIPE.
+ */
+bool relay_begin_body(struct egress_flow *f);
+ssize_t relay_body(struct egress_flow *f, uint64_t max);
+int relay_push_body(struct egress_flow *f);
 void relay_done(struct egress_flow *f);
 
 /* ------------------------------------------------------------------- http_flow.c */
@@ -278,6 +290,8 @@ void relay_done(struct egress_flow *f);
 bool http_flow_start(struct egress_flow *f, bool proxy);
 void http_flow_from_client(struct egress_flow *f);
 void http_flow_from_server(struct egress_flow *f);
+/* The client accepts bytes again, and there are some in the pipe. */
+void http_flow_push_body(struct egress_flow *f);
 /* The server does not accept more of the request. */
 void http_flow_server_broken(struct egress_flow *f);
 bool http_flow_wants_client(const struct egress_flow *f);

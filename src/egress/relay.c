@@ -7,6 +7,9 @@
  * them, until nothing is left to read. Reading stops while the other end does not accept
  * bytes, so each direction holds at most one buffer or one pipe.
  *
+ * The body of an HTTP response is spliced in the same way, if its end is known without
+ * reading it.
+ *
  * When one direction ends, its receiver is informed, and the other direction continues.
  */
 #include <errno.h>
@@ -14,8 +17,6 @@
 #include <string.h>
 
 #include "egress/egress_internal.h"
-
-#define RELAY_TURN_MAX (2U << 20) /* maximum number of bytes that one callback moves */
 
 struct relay {
 	struct egress_flow *flow;
@@ -150,9 +151,9 @@ static bool relay_fill(const struct relay *r)
 	return !r->flow->over;
 }
 
-/* Empty the pipe. Return false if the receiver's buffer is full, or if the connection
+/* Empty the pipe. 0; -EAGAIN: the receiver's buffer is full; -EPIPE: the connection
  * broke. */
-static bool relay_drain(const struct relay *r)
+static int relay_empty(const struct relay *r)
 {
 	struct pipe_pair *pipe = *r->pipe;
 
@@ -160,14 +161,22 @@ static bool relay_drain(const struct relay *r)
 		ssize_t n = relay_splice(pipe->out, r->to->fd, pipe->held);
 
 		if (n == -EAGAIN)
-			return false;
-		if (n <= 0) {
-			relay_break(r);
-			return false;
-		}
+			return -EAGAIN;
+		if (n <= 0)
+			return -EPIPE;
 		pipe->held -= (size_t)n;
 	}
-	return true;
+	return 0;
+}
+
+/* Like relay_empty(), and end the direction if the connection broke. */
+static bool relay_drain(const struct relay *r)
+{
+	int e = relay_empty(r);
+
+	if (e == -EPIPE)
+		relay_break(r);
+	return e == 0;
 }
 
 static void relay_pipe(const struct relay *r)
@@ -176,11 +185,46 @@ static void relay_pipe(const struct relay *r)
 
 	if ((*r->pipe)->held && !relay_drain(r))
 		return;
-	while (*r->pipe && moved < RELAY_TURN_MAX && relay_fill(r)) {
+	while (*r->pipe && moved < EGRESS_TURN_MAX && relay_fill(r)) {
 		moved += (*r->pipe)->held;
 		if (!relay_drain(r))
 			return;
 	}
+}
+
+/* ------------------------------------------------------------- bodies of responses */
+
+bool relay_begin_body(struct egress_flow *f)
+{
+	f->pipe_in = pipes_take(f->sandbox->egress->pipes);
+	return f->pipe_in;
+}
+
+ssize_t relay_body(struct egress_flow *f, uint64_t max)
+{
+	struct relay r = relay_of(f, true);
+	size_t want = egress_allowance(f, f->pipe_in->capacity);
+	ssize_t n;
+
+	if (want > max)
+		want = (size_t)max;
+	n = want ? relay_splice(r.from->fd, f->pipe_in->in, want) : -EAGAIN;
+	if (n <= 0) {
+		relay_drop_pipe(&r);
+		return n;
+	}
+	f->pipe_in->held = (size_t)n;
+	relay_count(&r, (size_t)n);
+	if (!f->over && relay_empty(&r) == -EPIPE)
+		return -EPIPE;
+	return n;
+}
+
+int relay_push_body(struct egress_flow *f)
+{
+	struct relay r = relay_of(f, true);
+
+	return relay_empty(&r);
 }
 
 /* -------------------------------------------------------------------------- events */
@@ -214,8 +258,12 @@ static void relay_from_server(struct egress_flow *f)
 
 void relay_push_client(struct egress_flow *f)
 {
-	if (!f->over && f->pipe_in && f->pipe_in->held)
-		relay_from_server(f);
+	if (!f->over && f->pipe_in && f->pipe_in->held) {
+		if (f->state == EGRESS_FLOW_HTTP)
+			http_flow_push_body(f);
+		else
+			relay_from_server(f);
+	}
 	if (!f->over && f->state == EGRESS_FLOW_RAW)
 		relay_check_end(f);
 }

@@ -14,6 +14,13 @@ HTTP_A = {"host": "a.example", "protocols": ["http"]}
 ONLY_GET = {"host": "a.example", "protocols": ["http"], "methods": ["GET"], "paths": ["/ok*"]}
 
 
+def read_exactly(s, n):
+    data = b""
+    while len(data) < n and (piece := s.recv(n - len(data))):
+        data += piece
+    return data
+
+
 def head(s):
     """Returns (status, fields, body) of the next response."""
     data = b""
@@ -25,7 +32,7 @@ def head(s):
     lines = data[:-4].split(b"\r\n")
     fields = dict(line.lower().split(b": ", 1) for line in lines[1:])
     n = int(fields.get(b"content-length", 0))
-    return int(lines[0].split()[1]), fields, s.recv(n, socket.MSG_WAITALL) if n else b""
+    return int(lines[0].split()[1]), fields, read_exactly(s, n)
 
 
 def ask(s, method="GET", path="/", host="a.example", more="", body=b""):
@@ -226,8 +233,66 @@ def bodies_of_any_framing_arrive():
 
 
 @test
+def large_bodies_arrive_in_order():
+    data = noise(8 << 20)
+    bodies = {b"/large": data, b"/small": b"small", b"/other": data[::-1]}
+
+    def send(_, s):
+        while path := read_until(s, b"\r\n\r\n").split(b" ")[1:2]:
+            s.sendall(answer(path[0]))
+
+    def answer(path):
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(bodies[path]) + bodies[path]
+
+    with world(HTTP_A) as w:
+        w.serve("1.2.3.4", 80, send)
+        paths = [b"/large", b"/small", b"/other", b"/large", b"/small"]
+        with w.connect("a.example", 80) as s:
+            # All at once: each response begins only after the previous one has ended, although the client reads late.
+            s.sendall(b"".join(b"GET %s HTTP/1.1\r\nHost: a.example\r\n\r\n" % path for path in paths))
+            for path in paths:
+                status, _, body = head(s)
+                ok(status == 200 and body == bodies[path], (status, path, len(body)))
+            for path in paths:
+                status, _, body = ask(s, path=path.decode())
+                ok(status == 200 and body == bodies[path], (status, path, len(body)))
+        eq(w.egress.query(ID)["bytes_in"], w.dns_in + 2 * sum(len(answer(path)) for path in paths))
+
+
+@test
+def a_large_body_that_is_cut_off_is_not_completed():
+    data = noise(4 << 20)
+    with world(HTTP_A) as w:
+        w.serve("1.2.3.4", 80, lambda _, s: (read_until(s, b"\r\n\r\n"), s.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(data) + 1) + data)))
+        with w.connect("a.example", 80) as s:
+            s.sendall(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+            got = b""
+            try:
+                while piece := s.recv(1 << 20):
+                    got += piece
+            except ConnectionResetError:
+                got += b"reset"
+            ok(got.endswith(b"reset"), f"{len(got)} bytes, and a regular end")
+
+
+@test
+def a_client_that_leaves_a_large_body_frees_the_connection():
+    data = noise(16 << 20)
+    with world(HTTP_A) as w:
+        server = w.serve("1.2.3.4", 80, lambda _, s: (read_until(s, b"\r\n\r\n"), s.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(data) + data)))
+        for _ in range(40):  # more than there are pipes
+            with w.connect("a.example", 80) as s:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+                eq(len(read_exactly(s, 1 << 20)), 1 << 20)
+        until(lambda: not w.egress.query(ID).get("live"), lambda: w.egress.query(ID))
+        eq(server.n, 40)
+
+
+@test
 def a_response_until_the_end_of_the_connection_arrives():
-    data = noise(1 << 20)
+    data = noise(8 << 20)
     with world(HTTP_A) as w:
         w.serve("1.2.3.4", 80, lambda _, s: (read_until(s, b"\r\n\r\n"), s.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + data)))
         with w.connect("a.example", 80) as s:
