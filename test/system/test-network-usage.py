@@ -194,7 +194,8 @@ def what_was_not_reached_was_not_used():
     box = w.create(image="host", network={"allow": [{"host": "a.test"}]})
     ok(run(box)["stdout"] in ("refused\n", "closed\n"), "its address is not allowed")
     state = w.get(f"/v1/sandboxes/{box}/network")
-    eq((state["used"]["allow"], [d["host"] for d in state["denials"]]), ([], ["a.test"]))
+    # If the reset arrives early, the client tries the next address of the name.
+    eq((state["used"]["allow"], {d["host"] for d in state["denials"]}), ([], {"a.test"}))
     w.delete(box)
 
 
