@@ -327,7 +327,7 @@ enum sandbox_state {
 	SANDBOX_CREATING, /* acknowledged, being created [everything] */
 	SANDBOX_RUNNING,  /* [everything] */
 	SANDBOX_PAUSED,   /* frozen or checkpointed [everything] */
-	SANDBOX_STOPPED,  /* files are kept, only its init runs [itself, disk] */
+	SANDBOX_STOPPED,  /* files are kept, only its init runs [everything] */
 	SANDBOX_FAILED,   /* could not be created, or failed; `error` says why [itself] */
 	SANDBOX_DELETING, /* being destroyed; then the row is deleted [everything] */
 	SANDBOX_HIBERNATED, /* only its files exist, on disk [itself, disk] */
