@@ -25,6 +25,7 @@
 
 struct claims {
 	pthread_mutex_t lock;
+	pthread_cond_t dropped;
 	struct claim *first;
 	char *sandboxes; /* the directory with a state file for each sandbox; NULL:
 			    unknown */
@@ -60,6 +61,7 @@ struct claims *claims_new(const char *run_dir, uint64_t max)
 	if (!all)
 		return NULL;
 	(void)pthread_mutex_init(&all->lock, NULL);
+	(void)pthread_cond_init(&all->dropped, NULL);
 	all->max = max;
 	if (max && run_dir && asprintf(&all->sandboxes, "%s/boxes", run_dir) < 0) {
 		all->sandboxes = NULL;
@@ -73,31 +75,42 @@ struct claims *claims_free(struct claims *all)
 {
 	if (!all)
 		return NULL;
+	(void)pthread_cond_destroy(&all->dropped);
 	(void)pthread_mutex_destroy(&all->lock);
 	free(all->sandboxes);
 	free(all);
 	return NULL;
 }
 
-int claims_take(struct claims *all, struct claim *claim, const char *id)
+static const struct claim *claims_find(const struct claims *all, const char *id)
 {
-	bool taken = false;
+	const struct claim *c = all->first;
+
+	while (c && strcmp(c->id, id) != 0)
+		c = c->next;
+	return c;
+}
+
+int claims_take(struct claims *all, struct claim *claim, const char *id, bool brief)
+{
+	const struct claim *other;
 
 	(void)pthread_mutex_lock(&all->lock);
-	for (const struct claim *c = all->first; c && !taken; c = c->next)
-		taken = strcmp(c->id, id) == 0;
-	if (!taken) {
-		*claim = (struct claim){ .next = all->first, .id = id };
+	while ((other = claims_find(all, id)) && other->brief)
+		(void)pthread_cond_wait(&all->dropped, &all->lock);
+	if (!other) {
+		*claim = (struct claim){ .next = all->first, .id = id, .brief = brief };
 		all->first = claim;
 	}
 	(void)pthread_mutex_unlock(&all->lock);
-	return taken ? -EBUSY : 0;
+	return other ? -EBUSY : 0;
 }
 
 void claims_drop(struct claims *all, struct claim *claim)
 {
 	(void)pthread_mutex_lock(&all->lock);
 	(void)LIST_REMOVE(all->first, claim);
+	(void)pthread_cond_broadcast(&all->dropped);
 	(void)pthread_mutex_unlock(&all->lock);
 }
 

@@ -7,6 +7,9 @@
  * backend. While the first request is in progress, a second request for the same id is
  * refused. So nothing changes between a backend's check of an id and the action that
  * follows.
+ *
+ * A brief claim is one that the api makes for itself: it captures the network again when
+ * warren-egress has ended. No client knows of it, so a second request waits for its end.
  */
 #ifndef WARDEN_CLAIM_H
 #define WARDEN_CLAIM_H
@@ -20,6 +23,7 @@ struct claims;
 struct claim {
 	struct claim *next;
 	const char *id;
+	bool brief;
 };
 
 /*
@@ -34,7 +38,7 @@ struct claims *claims_free(struct claims *all);
  * Claim @id, which is borrowed until claims_drop(). -EBUSY: another request has claimed
  * it.
  */
-int claims_take(struct claims *all, struct claim *claim, const char *id);
+int claims_take(struct claims *all, struct claim *claim, const char *id, bool brief);
 void claims_drop(struct claims *all, struct claim *claim);
 
 /* Count one more sandbox before it is created. -EDQUOT: the maximum is reached. */

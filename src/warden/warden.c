@@ -416,7 +416,8 @@ static int carry_out_one(struct work *k, const void *msg, struct warren_error *e
 
 	if (!permitted[h->type].changes)
 		return permitted[h->type].run(k, msg, err);
-	r = claims_take(k->w->claims, &claim, warden_proto_id(msg));
+	r = claims_take(k->w->claims, &claim, warden_proto_id(msg),
+			h->type == WIRE_CAPTURE);
 	if (r < 0)
 		return error_set(err, -r, "sandbox '%s' is already being changed",
 				 warden_proto_id(msg));

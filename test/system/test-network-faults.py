@@ -314,6 +314,17 @@ def a_change_fails_in_time_and_is_undone_if_nothing_can_replace_egress():
 
 
 @test
+def a_sandbox_is_deleted_while_its_network_is_opened_again():
+    for _ in range(20):
+        boxes = [w.create(image="host", network=POLICY) for _ in range(4)]
+        pid = w.egress
+        os.kill(pid, signal.SIGKILL)
+        until(lambda old=pid: w.egress not in (None, old), "warren-egress runs again")
+        for box in boxes:
+            w.delete(box)
+
+
+@test
 def no_packet_passes_between_sandboxes():
     listen = ("import socket; s = socket.create_server(('', 8123)); print('hello', flush=True)\n"
               "s.accept(); print('reached', flush=True)")
