@@ -254,7 +254,7 @@ static int run_finish(struct run *run)
 		report_output(&run->report, &run->io.out, &run->io.err);
 	}
 	result_say_end(o, &run->result);
-	run_network_say(&run->network, o->quiet || o->json);
+	run_network_say(&run->network, "run", o->quiet || o->json);
 	if (r < 0) {
 		int failed = run_fail(run, &err, STATUS_FAILED);
 

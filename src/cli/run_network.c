@@ -390,7 +390,7 @@ static int run_network_suggest(int record, struct warren_error *err)
 	return 0;
 }
 
-void run_network_say(const struct run_network *n, bool quiet)
+void run_network_say(const struct run_network *n, const char *command, bool quiet)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_CLOSE int record = -1;
@@ -402,12 +402,12 @@ void run_network_say(const struct run_network *n, bool quiet)
 	if (!n->learn && (quiet || denied == 0))
 		return;
 	if (n->learn)
-		message_say("run", NETWORK_SAY_LEARN);
+		message_say(command, NETWORK_SAY_LEARN);
 	else
-		message_say("run", NETWORK_SAY_DENIED, (uintmax_t)denied);
+		message_say(command, NETWORK_SAY_DENIED, (uintmax_t)denied);
 	record = egress_proto_memfd(n->record, strlen(n->record), &err);
 	if (record >= 0)
 		(void)lseek(record, 0, SEEK_SET);
 	if (record < 0 || run_network_suggest(record, &err) < 0)
-		message_say("run", "%s", err.msg);
+		message_say(command, "%s", err.msg);
 }

@@ -54,7 +54,7 @@ void run_network_close(struct run_network *n);
  * Print what the command used (`learn`) or was denied, as options that allow it. With
  * @quiet: only if it is `learn`.
  */
-void run_network_say(const struct run_network *n, bool quiet);
+void run_network_say(const struct run_network *n, const char *command, bool quiet);
 /* Write the member `network`: the policy, and what was used of it. */
 void run_network_write(const struct run_network *n, struct json *j);
 void run_network_done(struct run_network *n);

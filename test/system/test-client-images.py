@@ -115,6 +115,7 @@ def an_image_is_saved_loaded_tagged_and_pushed_by_the_service():
     ok(again in names(), "what was pushed can be pulled")
     s.good("rmi", again)
     eq(s.local.ls(), [], "images of this machine")
+    s.local.good("image", "prune", "-f", env={"WARREN_HOST": ""})  # as docker scripts do
 
 
 @test

@@ -183,7 +183,7 @@ static void build_run_work_done(struct run_work *w)
 		(void)warren_destroy(w->sb, &ignored);
 	w->sb = NULL;
 	run_network_close(&w->network);
-	run_network_say(&w->network, w->step->b->o->quiet);
+	run_network_say(&w->network, image_build.name, w->step->b->o->quiet);
 	run_network_done(&w->network);
 	build_mounts_done(&w->mounts);
 	(void)strv_free(w->env);

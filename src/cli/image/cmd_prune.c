@@ -17,6 +17,7 @@
 
 struct prune_options {
 	bool all;
+	bool force; /* has no effect: the command never asks */
 	bool json;
 };
 
@@ -26,6 +27,11 @@ static const struct opt prune_table[] = {
 	  .help = "remove all images that no sandbox uses, even with a name",
 	  .set = opt_flag,
 	  .field = offsetof(struct prune_options, all) },
+	{ .name = "force",
+	  .letter = 'f',
+	  .help = "for compatibility with docker: the command never asks",
+	  .set = opt_flag,
+	  .field = offsetof(struct prune_options, force) },
 	{ NULL, OPT_JSON("print what was removed as one JSON object",
 			 offsetof(struct prune_options, json)) },
 };
