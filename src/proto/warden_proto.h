@@ -177,6 +177,8 @@ enum warden_proto_volume_verb {
 	WIRE_VOLUME_DROP,   /* remove `name`, next to it */
 	WIRE_VOLUME_MKDIR,
 	WIRE_VOLUME_REMOVE,
+	WIRE_VOLUME_SYMLINK, /* to `link`; made as `name`, next to it; reply: as for STAT
+			      */
 	WIRE_VOLUME_VERB_MAX,
 };
 
@@ -195,6 +197,7 @@ struct warden_proto_volume {
 	char from[16];
 	char name[64];
 	char path[4096];
+	char link[4096];
 };
 
 struct warden_proto_volume_usage {

@@ -296,6 +296,22 @@ static int volume_rename(int root, const struct warden_proto_volume *m, struct b
 	return r < 0 ? volume_path_fail(m, -r, "write", err) : 0;
 }
 
+/* A link leads nowhere but into the volume, because of VOLUME_RESOLVE. */
+static int volume_symlink(int root, const struct warden_proto_volume *m,
+			  struct buf *reply, struct warren_error *err)
+{
+	struct volume_place p = { .dir = -1 };
+	int r = volume_find_place(root, m, m->flags & WIRE_VOLUME_PARENTS, &p, err);
+
+	if (r < 0)
+		return r;
+	if (symlinkat(m->link, p.dir, m->name) < 0)
+		r = -errno;
+	volume_place_done(&p);
+	return r < 0 ? volume_path_fail(m, -r, "create the link", err)
+		     : volume_rename(root, m, reply, err);
+}
+
 static int volume_drop(int root, const struct warden_proto_volume *m,
 		       struct warren_error *err)
 {
@@ -397,6 +413,8 @@ int volume_files(int root, const struct warden_proto_volume *m, struct buf *repl
 		return volume_drop(root, m, err);
 	case WIRE_VOLUME_MKDIR:
 		return volume_mkdir(root, m, reply, err);
+	case WIRE_VOLUME_SYMLINK:
+		return volume_symlink(root, m, reply, err);
 	case WIRE_VOLUME_REMOVE:
 		return volume_remove(root, m, err);
 	default:

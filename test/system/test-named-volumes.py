@@ -346,7 +346,7 @@ def the_command_line_creates_copies_and_deletes_volumes():
     eq(warren("volume", "cp", "cli-2:/in/a", "-")[0], "from stdin")
     eq(warren("volume", "ls", "-q")[0], "cli\ncli-2\n")
     ok("16 MiB" in warren("volume", "ls")[0] or "16" in warren("volume", "ls")[0], "the list has sizes")
-    for bad in (("cp", "../x:/a", "-"), ("cp", "a", "b/c"), ("rm", "../x"), ("create", "a/b"), ("cp", "/", "cli:/d")):
+    for bad in (("cp", "../x:/a", "-"), ("cp", "a", "b/c"), ("rm", "../x"), ("create", "a/b"), ("cp", "/", "../x:/d")):
         ok(warren("volume", *bad, status=125)[1], f"{bad} is refused with a reason")
     ok("no volume" in warren("volume", "rm", "nothing", status=125)[1], "the error names the reason")
     said, why = warren("create", "-v", "cli:/data:ro", "-v", "fresh:/new")
@@ -355,9 +355,73 @@ def the_command_line_creates_copies_and_deletes_volumes():
     ok("created the volume 'fresh'" in why and "'cli'" not in why, why)
     eq(out(box, "cat /data/in/a; touch /new/f; touch /data/f || echo read-only"), "from stdinread-only\n")
     ok(box in warren("volume", "rm", "cli", status=125)[1], "the error names the sandbox")
-    eq(warren("volume", "prune")[0], "cli-2\n")
+    eq(warren("volume", "prune", "-f")[0], "cli-2\n")
+    warren("volume", "rm", "-f", "nothing")
     w.delete(box)
     warren("volume", "rm", "cli", "fresh")
+
+
+def tree(path):
+    """Returns {path: content, mode, or target of a link} of everything below."""
+    found = {}
+    for top, dirs, files in os.walk(path):
+        for name in dirs + files:
+            at = os.path.join(top, name)
+            short = os.path.relpath(at, path)
+            if os.path.islink(at):
+                found[short] = ("link", os.readlink(at))
+            elif os.path.isdir(at):
+                found[short] = ("dir",)
+            else:
+                with open(at, "rb") as f:
+                    found[short] = ("file", f.read(), os.stat(at).st_mode & 0o777)
+    return found
+
+
+@test
+def the_command_line_copies_directories():
+    make("data")
+    top = f"{w.dir}/tree"
+    os.makedirs(f"{top}/a/b c/d")
+    for name, data, mode in (("x", b"1", 0o644), ("a/run", b"#!", 0o755), ("a/b c/d/ä", os.urandom(200_000), 0o600)):
+        with open(f"{top}/{name}", "wb") as f:
+            f.write(data)
+        os.chmod(f"{top}/{name}", mode)
+    os.symlink("../x", f"{top}/a/up")
+    os.symlink("/etc/passwd", f"{top}/abs")
+    os.mkfifo(f"{top}/pipe")
+    ok("pipe" in warren("volume", "cp", top, "data:/in/t")[1], "what is left out is named")
+    os.unlink(f"{top}/pipe")
+    warren("volume", "cp", "data:/in/t/", f"{w.dir}/back")
+    eq(tree(f"{w.dir}/back"), tree(top))
+    warren("volume", "cp", "data:/in/t", f"{w.dir}/back")  # again, over the same files
+    eq(tree(f"{w.dir}/back"), tree(top))
+    warren("volume", "cp", f"{top}/a", "data:/")
+    eq(warren("volume", "cp", "data:/run", "-")[0], "#!")
+    with w.box(**mounted("data")) as box:
+        eq(out(box, "cd /data/in/t && readlink abs a/up && cat a/up && find a/run -printf '%U:%G %m\\n'"),
+           "/etc/passwd\n../x\n10:0 755\n")
+    refused(w.ask("PUT", "/v1/volumes/data/files", b"x", query={"path": "/l", "link": "y"}), 400, "invalid_request")
+    refused(w.ask("PUT", "/v1/volumes/data/files", query={"path": "/in", "link": "y"}), 409, "is_a_directory")
+    drop("data")
+
+
+@test
+def a_copy_to_this_machine_stays_in_its_directory():
+    make("data")
+    outside, into = f"{w.dir}/outside", f"{w.dir}/into"
+    os.mkdir(outside)
+    os.makedirs(into)
+    os.symlink(outside, f"{into}/d")  # as an earlier copy of a hostile volume may have left it
+    os.symlink(f"{outside}/f", f"{into}/f")
+    for path in ("/d/x", "/f"):
+        w.ask("PUT", "/v1/volumes/data/files", b"hostile", query={"path": path, "parents": "true"}, status=200)
+    ok("d" in warren("volume", "cp", "data:/", into, status=125)[1], "the link is refused by its name")
+    eq(os.listdir(outside), [])
+    os.unlink(f"{into}/d")
+    warren("volume", "cp", "data:/", into)
+    eq((os.listdir(outside), tree(into)["f"][1], tree(into)["d/x"][1]), ([], b"hostile", b"hostile"))
+    drop("data")
 
 
 @test

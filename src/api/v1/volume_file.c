@@ -350,13 +350,58 @@ static void volume_write_on_open(void *ctx, const struct warren_error *err,
 		volume_write_complete(w);
 }
 
+static void volume_write_put_name(struct warden_proto_volume *m)
+{
+	char id[ID_LEN + 1];
+
+	id_make(id);
+	(void)snprintf(m->name, sizeof(m->name), ".warren-%s~", id);
+}
+
+static void volume_link_on_made(void *ctx, const struct warren_error *err,
+				const char *data, size_t size, int fd)
+{
+	struct call *c = ctx;
+
+	if (!err && c->req)
+		volume_file_show(c, c->query.v[V1_WRITE_VOLUME_FILE_QUERY_PATH].text,
+				 data, size);
+	volume_file_done(c, err, fd);
+}
+
+static void volume_link(struct call *c, const char *link)
+{
+	const struct api_value *v = c->query.v;
+	struct warden_proto_volume m = {
+		.verb = WIRE_VOLUME_SYMLINK,
+		.flags = v[V1_WRITE_VOLUME_FILE_QUERY_PARENTS].number
+				 ? WIRE_VOLUME_PARENTS
+				 : 0,
+	};
+
+	if (c->req->has_body || strlen(link) >= sizeof(m.link)) {
+		call_refuse(c, API_ERR_INVALID_REQUEST,
+			    "a link has no body, and its target has at most 4095 bytes");
+		return;
+	}
+	(void)strcpy(m.link, link);
+	volume_write_put_name(&m);
+	if (volume_file_begin(c, &m, v[V1_WRITE_VOLUME_FILE_QUERY_PATH].text))
+		volume_file_ask(c, &m, volume_link_on_made);
+}
+
 void v1_write_volume_file(struct call *c)
 {
 	struct api_value *v = c->query.v;
-	struct volume_write *w = calloc(1, sizeof(*w));
 	const char *mode = v[V1_WRITE_VOLUME_FILE_QUERY_MODE].text;
-	char id[ID_LEN + 1];
+	const char *link = v[V1_WRITE_VOLUME_FILE_QUERY_LINK].text;
+	struct volume_write *w;
 
+	if (link) {
+		volume_link(c, link);
+		return;
+	}
+	w = calloc(1, sizeof(*w));
 	if (!w || !volume_file_begin(c, &w->m, v[V1_WRITE_VOLUME_FILE_QUERY_PATH].text)) {
 		if (!w)
 			call_refuse(c, API_ERR_OVERLOADED, "out of memory");
@@ -368,8 +413,7 @@ void v1_write_volume_file(struct call *c)
 	w->m.mode = mode ? file_mode(mode) : 0644;
 	w->m.flags =
 		v[V1_WRITE_VOLUME_FILE_QUERY_PARENTS].number ? WIRE_VOLUME_PARENTS : 0;
-	id_make(id);
-	(void)snprintf(w->m.name, sizeof(w->m.name), ".warren-%s~", id);
+	volume_write_put_name(&w->m);
 	c->state = w;
 	c->gone = volume_write_gone;
 	volume_write_ask(w, WIRE_VOLUME_WRITE, volume_write_on_open);

@@ -18,6 +18,7 @@ struct volume_options {
 	uint64_t size;
 	json_t *labels;
 	bool quiet;
+	bool force;
 	bool json;
 };
 
@@ -39,7 +40,17 @@ static const struct opt volume_ls_table[] = {
 	{ NULL, OPT_JSON("print one JSON array", FIELD(json)) },
 };
 
+static const struct opt volume_prune_table[] = {
+	{ NULL, "force", 'f', NULL, NULL,
+	  "for compatibility with docker: the command never asks",
+	  opt_flag, FIELD(force) },
+	{ NULL, OPT_JSON("print what was removed, one JSON object on each line", FIELD(json)) },
+};
+
 static const struct opt volume_rm_table[] = {
+	{ NULL, "force", 'f', NULL, NULL,
+	  "ignore volumes that do not exist",
+	  opt_flag, FIELD(force) },
 	{ NULL, OPT_JSON("print what was removed, one JSON object on each line", FIELD(json)) },
 };
 /* clang-format on */
@@ -194,7 +205,7 @@ static int volume_run_inspect(int argc, char **argv)
 /* --------------------------------------------------------------------- remove */
 
 static int volume_remove_one(struct client *c, const struct command *cmd,
-			     const char *name, bool json)
+			     const char *name, const struct volume_options *o)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_JSON json_t *gone = json_pack("{ss}", "name", name);
@@ -202,8 +213,10 @@ static int volume_remove_one(struct client *c, const struct command *cmd,
 
 	(void)snprintf(path, sizeof(path), "/v1/volumes/%s", name);
 	if (client_call(c, "DELETE", path, NULL, NULL, &err) < 0)
-		return client_fail(cmd, &err);
-	return json ? print_json(cmd, gone) : 0;
+		return o->force && client_said(c, "volume_not_found")
+			       ? 0
+			       : client_fail(cmd, &err);
+	return o->json ? print_json(cmd, gone) : 0;
 }
 
 static int volume_run_rm(int argc, char **argv)
@@ -220,7 +233,7 @@ static int volume_run_rm(int argc, char **argv)
 		return client_fail(&volume_rm, &err);
 	for (; *words; words++)
 		if (volume_check_operand(&volume_rm, *words) != 0 ||
-		    volume_remove_one(c, &volume_rm, *words, o.json) != 0)
+		    volume_remove_one(c, &volume_rm, *words, &o) != 0)
 			status = STATUS_FAILED;
 	return status;
 }
@@ -241,7 +254,7 @@ static int volume_run_prune(int argc, char **argv)
 
 		if (json_integer_value(json_object_get(volume, "users")) > 0)
 			continue;
-		if (volume_remove_one(c, &volume_prune, name, o.json) != 0)
+		if (volume_remove_one(c, &volume_prune, name, &o) != 0)
 			status = STATUS_FAILED;
 		else if (!o.json)
 			(void)printf("%s\n", name);
@@ -296,8 +309,8 @@ static const struct command volume_rm = {
 static const struct command volume_prune = {
 	.name = "volume prune",
 	.summary = "Delete all volumes that no sandbox uses.",
-	.opts = &(const struct opts){ .table = volume_rm_table,
-				      .n = ARRAY_SIZE(volume_rm_table),
+	.opts = &(const struct opts){ .table = volume_prune_table,
+				      .n = ARRAY_SIZE(volume_prune_table),
 				      .example = "warren volume prune" },
 	.run = volume_run_prune,
 };
