@@ -186,7 +186,7 @@ def a_missing_name_is_asked_for_once_in_a_while():
         for _ in range(200):
             eq(w.lookup("missing.example"), (3, []))
         ok(2 <= w.dns.asked.count("missing.example") < 200, len(w.dns.asked))
-        # A name that exists is asked for each time: for two families.
+        # A name that exists is looked up each time, with one query for each of the two address families.
         for _ in range(5):
             w.address("a.example")
         eq(w.dns.asked.count("a.example"), 10)

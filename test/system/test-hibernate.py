@@ -154,7 +154,7 @@ def at_the_end_of_its_time_a_sandbox_hibernates_or_pauses():
 
 
 @test
-def one_name_for_what_an_idle_sandbox_does():
+def on_idle_and_idle_action_exclude_each_other():
     refused(w.ask("POST", "/v1/sandboxes", {"idle_action": "pause", "on_idle": "delete"}), 400, None, "another name")
     box = w.create(image="host")
     refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"idle_action": "pause", "on_idle": "delete"}), 400, None, "another name")
