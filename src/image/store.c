@@ -90,6 +90,47 @@ int store_open(const char *state_dir, bool make, struct store *ret,
 	return 0;
 }
 
+#define PIN "saved-"
+
+int store_pin_image(const char *state_dir, const char *id, const char *sandbox,
+		    struct warren_error *err)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int dir = -1;
+	char name[sizeof(PIN) + 200], to[sizeof("../../saved/") + 200];
+
+	(void)snprintf(name, sizeof(name), PIN "%.200s", sandbox);
+	(void)snprintf(to, sizeof(to), "../../saved/%.200s", sandbox);
+	if (asprintf(&path, "%s/images/%s", state_dir, strchr(id, ':') + 1) < 0) {
+		path = NULL;
+		return error_errno(err, ENOMEM, "keep the image");
+	}
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || (symlinkat(to, dir, name) < 0 && errno != EEXIST) ||
+	    fsync(dir) < 0)
+		return error_errno(err, errno, "keep the image of the sandbox");
+	return 0;
+}
+
+/* A link whose files do not exist any more, or not yet, keeps nothing. */
+bool store_is_pinned(int dir)
+{
+	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	bool pinned = false;
+	struct dirent *e;
+	struct stat st;
+
+	while (d && !pinned && (e = readdir(d)))
+		pinned = strncmp(e->d_name, PIN, strlen(PIN)) == 0 &&
+			 (fstatat(dir, e->d_name, &st, 0) == 0 || errno == EACCES);
+	if (d)
+		(void)closedir(d);
+	else if (copy >= 0)
+		(void)close(copy);
+	return pinned;
+}
+
 void store_close(struct store *s)
 {
 	const int fds[] = { s->images, s->refs, s->layers, s->data, s->lock };

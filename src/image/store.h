@@ -7,6 +7,8 @@
  *	<state>/images/<hex>/		an image by its id (digest of its configuration):
  *		record			the data needed to run it (below)
  *		manifest.json, config.json	as received
+ *		saved-<id>		a link to the saved files of a sandbox that
+ *					hibernates on this image (<state>/saved/<id>)
  *	<state>/images/build/<key>	the image of a step of a build (build_store.h)
  *	<state>/layers/<hex>		a link to d/<short>, by the diff id of the layer
  *	<state>/layers/d/<short>/	the layer, unpacked once for all images
@@ -66,6 +68,14 @@ int store_state_dir(char **ret, struct warren_error *err);
 int store_open(const char *state_dir, bool make, struct store *ret,
 	       struct warren_error *err);
 void store_close(struct store *s);
+/*
+ * Keep the image @id from being removed as long as the sandbox @sandbox has saved files.
+ * The files may be created later. Durable when this returns.
+ */
+int store_pin_image(const char *state_dir, const char *id, const char *sandbox,
+		    struct warren_error *err);
+/* Does a sandbox that hibernates need the image with this directory? */
+bool store_is_pinned(int dir);
 
 /*
  * Find an image by reference, by id, or by an unambiguous prefix of its id ("sha256:" is

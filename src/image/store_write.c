@@ -233,6 +233,8 @@ int store_remove_image(const struct store *s, const char *id)
 		return -errno;
 	if (flock(dir, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (store_is_pinned(dir))
+		return -EBUSY;
 	/* Rename the image first, so that it is always either complete or garbage. */
 	id_make(random);
 	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", random);

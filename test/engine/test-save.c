@@ -163,13 +163,13 @@ TEST(a_sandbox_without_saved_files_cannot_be_restored)
 	w = engine();
 	id_make(id);
 	spec.id = id;
-	EQ(warren_create(w, &spec, &sb, &err), -ENOENT);
+	EQ(warren_create(w, &spec, &sb, &err), -EREMOTEIO);
 	OK(strstr(err.msg, "saved files"));
 	sb = make_durable(w);
 	hibernate(sb, id);
 	GOOD(warren_forget_saved(w, id, &err));
 	GOOD(warren_forget_saved(w, id, &err));
-	EQ(warren_create(w, &spec, &sb, &err), -ENOENT);
+	EQ(warren_create(w, &spec, &sb, &err), -EREMOTEIO);
 	finish(w, "sandboxes without files");
 }
 

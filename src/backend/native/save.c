@@ -42,6 +42,8 @@
 #include "base/fd.h"
 #include "base/hosts.h"
 #include "image/copy.h"
+#include "image/ref.h"
+#include "image/store.h"
 #include "initclient/sandbox_socket.h"
 #include "os/mount.h"
 #include "os/ns.h"
@@ -491,6 +493,9 @@ static int save_as(struct native_sandbox *sandbox, int saved, struct warren_save
 
 	(void)snprintf(temp, sizeof(temp), "." SAVED_NEW "%s", id);
 	r = save_note_image(sandbox, saved, err);
+	if (r == 0 && ref_digest_valid(native_image(&sandbox->base)))
+		r = store_pin_image(sandbox->engine->state_dir,
+				    native_image(&sandbox->base), id, err);
 	if (r == 0)
 		r = save_copy_to(sandbox, saved, temp, ret, err);
 	if (r == 0) {
@@ -579,6 +584,9 @@ int saved_open(struct create_op *m, struct warren_error *err)
 	if (saved >= 0)
 		p->saved = openat(saved, m->sandbox->base.id,
 				  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (p->saved < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+		return error_set(err, EREMOTEIO,
+				 "the saved files of the sandbox are missing or damaged");
 	return p->saved < 0 ? error_errno(err, errno, "open the saved files") : 0;
 }
 
