@@ -88,20 +88,27 @@ class Relay:
         self.process.stdout.close()
 
 
-def traffic(client, server, big):
+def processor_ms(pid):
+    with open(f"/proc/{pid}/schedstat", encoding="ascii") as f:
+        return int(f.read().split()[0]) / 1e6
+
+
+def traffic(client, world, server, big):
     """Measures the same client on the host, through the relay, and in a sandbox; they take turns."""
     relay = Relay(server.port)
     try:
-        return traffic_of(client, server, relay, big)
+        return traffic_of(client, world, server, relay, big)
     finally:
         relay.stop()
 
 
-def traffic_of(client, server, relay, big):
+def traffic_of(client, world, server, relay, big):
     argv = ["python3", "-c", CLIENT]
     rest = [str(server.port), str(REQUESTS), str(big), str(net.AMOUNT)]
     box = json.loads(client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", "network": POLICY})))["id"]
     figures = {"host": [], "relay": [], "sandbox": []}
+    pids = {"relay": relay.process.pid, "sandbox": world.egress}
+    before = {name: processor_ms(pid) for name, pid in pids.items()}
     for _ in range(TURNS):
         for name, port in (("host", server.port), ("relay", relay.port)):
             figures[name].append(json.loads(subprocess.run([*argv, "127.0.0.1", str(port), *rest[1:]], check=True,
@@ -110,6 +117,7 @@ def traffic_of(client, server, relay, big):
         if answer["result"]["exit_code"] != 0:
             raise RuntimeError(answer["stderr"])
         figures["sandbox"].append(json.loads(answer["stdout"]))
+    spent = {name: (processor_ms(pid) - before[name]) / TURNS for name, pid in pids.items()}
     client.ask("DELETE", f"/v1/sandboxes/{box}")
     rows = []
     for name, runs in figures.items():
@@ -118,7 +126,10 @@ def traffic_of(client, server, relay, big):
     direct, floor, ours = (rows[i]["value"] for i in (1, 3, 5))
     return [*rows, amount("one stream, sandbox to host", ours / direct * 100, "%"),
             amount("one stream, relay to host", floor / direct * 100, "%"),
-            amount("one stream, sandbox to relay", ours / floor * 100, "%")]
+            amount("one stream, sandbox to relay", ours / floor * 100, "%"),
+            # Other load on the machine does not change these. They include the requests.
+            amount("processor time of 1 GiB, relay", spent["relay"], "ms"),
+            amount("processor time of 1 GiB, warren-egress", spent["sandbox"], "ms")]
 
 
 def memory_in_use(world):
@@ -191,7 +202,7 @@ def section(folder, rounds=200):
     try:
         with World("--log-level", "error", "--quota-sandboxes", "none", config=CONFIG.format(dns=Dns().port)) as world:
             client = serve.Client(world)
-            figures = [*creation(client, rounds), *traffic(client, server, big), *memory(client, world), *decisions()]
+            figures = [*creation(client, rounds), *traffic(client, world, server, big), *memory(client, world), *decisions()]
         return [f | {"bench": "network"} for f in figures], 0
     except Skip as why:
         print(f"  {why}")

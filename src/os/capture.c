@@ -49,7 +49,7 @@
 #define CHAIN_OUTPUT "output"
 #define CHAIN_DNS    "dns"
 #define BACKLOG      4096
-#define MESSAGES_MAX 8192
+#define MESSAGES_MAX 12288
 #define ANSWER_MAX   4096
 
 static const uint8_t net6[16] = CAPTURE_NET6;
@@ -498,54 +498,53 @@ static void put_group(struct messages *m, const struct group *g)
 	rule_end(m, list);
 }
 
-static int set_rules(bool ipv6, struct warren_error *err)
+static void put_rules(struct messages *m, bool ipv6, bool dns)
 {
-	struct messages m = { .n = 0 };
 	size_t n = ipv6 ? 2 : 1;
-	int r;
 
-	put_batch(&m, NFNL_MSG_BATCH_BEGIN);
-	nft_message(&m, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL);
-	attribute_text(&m, NFTA_TABLE_NAME, TABLE);
-	message_end(&m);
-	put_chain(&m, CHAIN_BEFORE, NF_INET_PRE_ROUTING, -150);
-	put_chain(&m, CHAIN_INPUT, NF_INET_LOCAL_IN, 0);
-	put_chain(&m, CHAIN_OUTPUT, NF_INET_LOCAL_OUT, 0);
+	put_batch(m, NFNL_MSG_BATCH_BEGIN);
+	nft_message(m, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL);
+	attribute_text(m, NFTA_TABLE_NAME, TABLE);
+	message_end(m);
+	put_chain(m, CHAIN_BEFORE, NF_INET_PRE_ROUTING, -150);
+	put_chain(m, CHAIN_INPUT, NF_INET_LOCAL_IN, 0);
+	put_chain(m, CHAIN_OUTPUT, NF_INET_LOCAL_OUT, 0);
 	for (size_t i = 0; i < n; i++) {
-		put_tcp(&m, &families[i]);
-		put_echo(&m, &families[i]);
+		put_tcp(m, &families[i]);
+		put_echo(m, &families[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
 		if (ipv6 || !groups[i].ipv6)
-			put_group(&m, &groups[i]);
+			put_group(m, &groups[i]);
+	if (dns)
+		put_chain(m, CHAIN_DNS, NF_INET_PRE_ROUTING, -150);
+	for (size_t i = 0; dns && i < n; i++)
+		put_own_dns(m, &families[i]);
 	/* The last answer says whether the batch as a whole was accepted. */
-	messages_want_answer(&m);
-	put_batch(&m, NFNL_MSG_BATCH_END);
-	r = messages_send(&m, NETLINK_NETFILTER, "set the rules (nftables)", err);
-	return r == -EEXIST ? 0 : r;
+	messages_want_answer(m);
+	put_batch(m, NFNL_MSG_BATCH_END);
 }
 
 /*
- * These rules are apart from the others, because not every kernel has the expression
- * `socket`. Without them, such a connection is refused.
+ * Not every kernel has the expression `socket`, which the rules for DNS over TCP to the
+ * loopback addresses need. Without these rules, such a connection is refused.
  */
-static int set_dns_rules(bool ipv6, struct warren_error *err)
+static int set_rules(bool ipv6, struct warren_error *err)
 {
+	struct messages all = { .n = 0 }, fewer = { .n = 0 };
 	struct warren_error why = WARREN_ERROR_INIT;
-	struct messages m = { .n = 0 };
 	int r;
 
-	put_batch(&m, NFNL_MSG_BATCH_BEGIN);
-	put_chain(&m, CHAIN_DNS, NF_INET_PRE_ROUTING, -150);
-	for (size_t i = 0; i < (ipv6 ? 2 : 1); i++)
-		put_own_dns(&m, &families[i]);
-	messages_want_answer(&m);
-	put_batch(&m, NFNL_MSG_BATCH_END);
-	r = messages_send(&m, NETLINK_NETFILTER, "set the rules for DNS", &why);
-	if (r != -ENOMEM && r != -ENOBUFS && r != -EMFILE && r != -ENFILE && r != -ENOSPC)
-		return 0;
-	*err = why;
-	return r;
+	put_rules(&all, ipv6, true);
+	r = messages_send(&all, NETLINK_NETFILTER, "set the rules (nftables)", &why);
+	if (r == -ENOENT || r == -EOPNOTSUPP) {
+		put_rules(&fewer, ipv6, false);
+		r = messages_send(&fewer, NETLINK_NETFILTER, "set the rules (nftables)",
+				  err);
+	} else if (r < 0 && r != -EEXIST) {
+		*err = why;
+	}
+	return r == -EEXIST ? 0 : r;
 }
 
 /* --------------------------------------------------------------------- sockets */
@@ -607,8 +606,6 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 		r = make_socket(ipv6, SOCK_DGRAM, CAPTURE_DNS_PORT, &ret->udp, err);
 	if (r == 0)
 		r = set_rules(ipv6, err);
-	if (r == 0)
-		r = set_dns_rules(ipv6, err);
 	if (r == 0)
 		r = set_routes_of_any(ipv6, err);
 	return r;
