@@ -30,9 +30,11 @@
 #define TMPFS_SIZE   "4m"
 #define TMPFS_INODES "16"
 
+/* NOLINTBEGIN(misc-redundant-expression): equal is what they must be */
 _Static_assert(sizeof(CA_MOUNT_FILE) == sizeof(WARREN_TRUST_FILE),
 	       "both are names of the same file");
 _Static_assert(CA_MOUNT_MAX == 2U << 20, "TMPFS_SIZE is twice this size");
+/* NOLINTEND(misc-redundant-expression) */
 
 /* Where distributions keep the certificates of all authorities in one file. Several of
  * these names may lead to the same file. */
