@@ -235,6 +235,29 @@ static int ca_mount_make_tmpfs(struct ca_mounter *m, struct warren_error *err)
 	return mount_new("tmpfs", options, PLAIN, &m->tmpfs, err);
 }
 
+/*
+ * Create the directory. If the root is read-only, create it through a copy of that mount
+ * which is not attached anywhere, so that nothing inside can write in the meantime.
+ */
+static int ca_mount_create_dir(void)
+{
+	struct mount_attr writable = { .attr_clr = MOUNT_ATTR_RDONLY };
+	AUTO_CLOSE int root = -1;
+
+	if ((mkdir("/etc", 0755) == 0 || errno == EEXIST) &&
+	    mkdir(CA_MOUNT_DIR, 0755) == 0)
+		return 0;
+	if (errno != EROFS)
+		return -errno;
+	root = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (root < 0 ||
+	    mount_setattr(root, "", AT_EMPTY_PATH, &writable, sizeof(writable)) < 0 ||
+	    (mkdirat(root, "etc", 0755) < 0 && errno != EEXIST) ||
+	    mkdirat(root, CA_MOUNT_DIR + 1, 0755) < 0)
+		return -errno;
+	return 0;
+}
+
 /* Sandboxes whose layer has no such directory get one. */
 static int ca_mount_open_dir(struct warren_error *err)
 {
@@ -242,9 +265,9 @@ static int ca_mount_open_dir(struct warren_error *err)
 			       0, RESOLVE_NO_MAGICLINKS);
 
 	if (fd == -ENOENT) {
-		if ((mkdir("/etc", 0755) < 0 && errno != EEXIST) ||
-		    mkdir(CA_MOUNT_DIR, 0755) < 0)
-			return error_errno(err, errno, "create '%s'", CA_MOUNT_DIR);
+		fd = ca_mount_create_dir();
+		if (fd < 0)
+			return error_errno(err, -fd, "create '%s'", CA_MOUNT_DIR);
 		fd = mount_openat2(AT_FDCWD, CA_MOUNT_DIR,
 				   O_PATH | O_DIRECTORY | O_NOFOLLOW, 0,
 				   RESOLVE_NO_MAGICLINKS);
