@@ -66,6 +66,8 @@ struct backend_kind {
 	bool volumes;     /* its sandboxes can mount volumes of the service */
 	bool trusts;      /* certificates can be added to them while they run */
 	bool here;        /* the sandboxes use the memory of this machine */
+	bool hibernates;  /* its sandboxes can hibernate */
+	bool memory;      /* its sandboxes can hibernate with their processes */
 	/* NONE becomes THEIRS if the settings of the backend use {image}. */
 	enum backend_images images;
 	uint32_t limits; /* WARREN_LIMIT_* that the backend enforces, if the platform can

@@ -274,6 +274,8 @@ static int backend_add(struct config *c, const char *name,
 		.policies = kind->policies,
 		.volumes = kind->volumes,
 		.trusts = kind->trusts,
+		.hibernates = kind->hibernates,
+		.memory = kind->memory,
 		.off = json_is_false(in),
 	};
 	if (!b->name || (!b->settings && !kind->only_one)) {

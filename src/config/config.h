@@ -77,12 +77,14 @@ struct config_backend {
 	const char *kind;
 	enum tier tier;
 	enum backend_images images;
-	bool network;   /* the backend controls the network of its sandboxes */
-	bool policies;  /* its sandboxes can have a network policy */
-	bool volumes;   /* its sandboxes can mount volumes */
-	bool trusts;    /* certificates can be added to them while they run */
-	char *settings; /* JSON for warren_options.backend_config; NULL: none */
-	bool off;       /* a default backend that is switched off */
+	bool network;    /* the backend controls the network of its sandboxes */
+	bool policies;   /* its sandboxes can have a network policy */
+	bool volumes;    /* its sandboxes can mount volumes */
+	bool trusts;     /* certificates can be added to them while they run */
+	bool hibernates; /* its sandboxes can hibernate */
+	bool memory;     /* its sandboxes can hibernate with their processes */
+	char *settings;  /* JSON for warren_options.backend_config; NULL: none */
+	bool off;        /* a default backend that is switched off */
 };
 
 struct config {

@@ -92,15 +92,16 @@ int store_open(const char *state_dir, bool make, struct store *ret,
 
 #define PIN "saved-"
 
-int store_pin_image(const char *state_dir, const char *id, const char *sandbox,
+int store_pin_image(const char *state_dir, const char *id, const char *saved,
 		    struct warren_error *err)
 {
+	const char *slash = strrchr(saved, '/');
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int dir = -1;
 	char name[sizeof(PIN) + 200], to[sizeof("../../saved/") + 200];
 
-	(void)snprintf(name, sizeof(name), PIN "%.200s", sandbox);
-	(void)snprintf(to, sizeof(to), "../../saved/%.200s", sandbox);
+	(void)snprintf(name, sizeof(name), PIN "%.200s", slash ? slash + 1 : saved);
+	(void)snprintf(to, sizeof(to), "../../saved/%.200s", saved);
 	if (asprintf(&path, "%s/images/%s", state_dir, strchr(id, ':') + 1) < 0) {
 		path = NULL;
 		return error_errno(err, ENOMEM, "keep the image");

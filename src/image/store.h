@@ -69,10 +69,11 @@ int store_open(const char *state_dir, bool make, struct store *ret,
 	       struct warren_error *err);
 void store_close(struct store *s);
 /*
- * Keep the image @id from being removed as long as the sandbox @sandbox has saved files.
- * The files may be created later. Durable when this returns.
+ * Keep the image @id from being removed as long as a sandbox has saved files: @saved is
+ * their path below <state>/saved, which ends with the id of the sandbox. The files may be
+ * created later. Durable when this returns.
  */
-int store_pin_image(const char *state_dir, const char *id, const char *sandbox,
+int store_pin_image(const char *state_dir, const char *id, const char *saved,
 		    struct warren_error *err);
 /* Does a sandbox that hibernates need the image with this directory? */
 bool store_is_pinned(int dir);

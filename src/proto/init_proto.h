@@ -20,7 +20,7 @@
  *	CLOSE_INPUT, ATTACH,
  *	LIST, CHANGE, WATCH,
  *	SAVE, RESTORE, WORKER,
- *	UPPER
+ *	UPPER, NAME_MEMORY
  *				<--	REPLY (+ descriptors)
  *	SCAN			-->
  *				<--	ENTRIES, or REPLY when it failed
@@ -107,6 +107,7 @@ enum proto_type {
 	PROTO_NOTIFY,
 	/* Sent to init, like those further above. */
 	PROTO_UPPER,
+	PROTO_NAME_MEMORY,
 	/* Messages from init, or from the child before it becomes init. */
 	PROTO_FAILED = 64,
 	PROTO_READY,
@@ -469,8 +470,12 @@ struct proto_keep {
  * they continue. -EOPNOTSUPP: the platform of the shim cannot do this. -EBUSY: a process
  * inside cannot be saved, and nothing has changed. Until the reply to RESTORE, all other
  * requests except HELLO are refused (-EBUSY), and WELCOME has PROTO_WELCOME_SAVED. If
- * saving or restoring ended the sandbox, the error says why.
+ * saving or restoring ended the sandbox, the error says why. The file has no name.
+ * NAME_MEMORY: the shim of a saved sandbox gives it one: PROTO_MEMORY_PREFIX and the id,
+ * in the directory of saved sandboxes (backend/shimmed/save.c). -ESRCH: it is not saved.
  */
+#define PROTO_MEMORY_PREFIX ".memory-"
+
 struct proto_save {
 	struct proto_header h;
 };

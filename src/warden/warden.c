@@ -111,14 +111,15 @@ static int create_judged(struct work *k, const struct warren_spec *spec,
 	r = warden_hand_out(k, sb, err);
 	if (r == 0 && spec->network == WARREN_NETWORK_CAPTURED)
 		r = warden_add_captured(k, sb, err);
-	if (r < 0) {
+	if (r < 0 && !spec->restore) {
 		struct warren_error second = WARREN_ERROR_INIT;
 
 		(void)warren_destroy(sb, &second);
 		return r;
 	}
+	/* Its files are not saved any more: another CREATE finds it awake. */
 	sb = warren_release(sb);
-	return 0;
+	return r;
 }
 
 /* Return NULL for the native backend. */

@@ -34,6 +34,10 @@ MCP = ("a_session_has_one_sandbox_until_it_ends", "a_command_returns_its_output_
 MCP_EDGES = ("tenants_do_not_see_each_other", "a_session_ends_with_its_token", "cancellation_kills_the_process",
              "a_disconnecting_modern_client_cancels_its_call", "a_disconnecting_legacy_client_does_not_cancel_its_call",
              "a_killed_service_leaves_no_sandbox")
+HIBERNATE = ("a_use_wakes_a_sandbox_with_its_files", "many_uses_wake_it_once", "it_hibernates_again_and_again",
+             "it_survives_each_process_of_the_service", "a_hibernating_sandbox_is_deleted_with_its_files",
+             "start_wakes_it_and_wake_on_use_is_obeyed", "an_idle_sandbox_hibernates_and_wakes", "a_deletion_ends_a_hibernation",
+             "its_main_command_runs_again", "its_files_are_found_after_a_reboot", "no_file_is_lost_whenever_the_service_is_killed")
 ESCAPES = ("directories_inside_can_be_entered", "the_directory_of_an_exec_cannot_lead_outside",
            "the_directory_of_a_session_cannot_lead_outside", "the_directory_of_a_swerex_command_cannot_lead_outside",
            "links_created_inside_cannot_lead_outside", "the_path_of_a_program_cannot_lead_outside", "a_search_for_a_program_cannot_lead_outside",
@@ -77,6 +81,11 @@ def the_mcp_tests_pass_on_docker():
 @test
 def the_mcp_edge_tests_pass_on_docker():
     suite("test-mcp-edges", *MCP_EDGES)
+
+
+@test
+def the_hibernation_tests_pass_on_docker():
+    suite("test-hibernate", *HIBERNATE)
 
 
 @test

@@ -6,15 +6,14 @@ import contextlib
 import glob
 import os
 import random
-import shutil
-import signal
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, refused, until  # pylint: disable=wrong-import-position
+from reboot import reboot  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, World, has, refused, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 
@@ -30,6 +29,10 @@ def hibernate(box, **body):
     eq(r["state"], "hibernated")
 
 
+def saved(box):
+    return glob.glob(f"{w.state}/saved/**/*{box}", recursive=True)
+
+
 def state(box):
     return w.get(f"/v1/sandboxes/{box}")["state"]
 
@@ -41,13 +44,13 @@ def remains():
 
 @test
 def a_use_wakes_a_sandbox_with_its_files():
-    box = w.create(image="host", env={"A": "b"}, workdir="/srv")
-    sh(box, "echo kept >/srv/x; chown 12:34 /srv/x; rm /etc/login.defs; sleep 1000 >/dev/null 2>&1 &")
-    ok(len(remains()) > 3, remains())  # the control
+    box = w.create(image="host", env={"A": "b"}, workdir="/root")
+    sh(box, "echo kept >/root/x; chown 12:34 /root/x; rm /etc/group; sleep 1000 >/dev/null 2>&1 &")
+    ok(len(remains()) > 2, remains())  # the control
     hibernate(box, timeout_ms=0)
     until(lambda: remains() == {}, remains)
-    eq(sh(box, "cat x; stat -c %u:%g x; echo $A; test ! -e /etc/login.defs; ps ax | grep -c '[s]leep 1000' || true"),
-       "kept\n12:34\nb\n0\n")
+    eq(sh(box, "cat x; find x -printf '%U %G\\n'; echo $A; test ! -e /etc/group; ps ax | grep -c '[s]leep 1000' || true"),
+       "kept\n12 34\nb\n0\n")
     eq(state(box), "running")
     w.delete(box)
 
@@ -55,11 +58,11 @@ def a_use_wakes_a_sandbox_with_its_files():
 @test
 def many_uses_wake_it_once():
     box = w.create(image="host")
-    sh(box, "echo 1 >/srv/x")
+    sh(box, "echo 1 >/root/x")
     hibernate(box)
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
-        eq(set(pool.map(lambda i: sh(box, f"echo {i} >/srv/y{i}; cat /srv/x"), range(20))), {"1\n"})
-    eq(sh(box, "ls /srv | wc -l"), "21\n")
+        eq(set(pool.map(lambda i: sh(box, f"echo {i} >/root/y{i}; cat /root/x"), range(20))), {"1\n"})
+    eq(sh(box, "echo /root/[xy]* | wc -w"), "21\n")
     w.delete(box)
 
 
@@ -67,17 +70,17 @@ def many_uses_wake_it_once():
 def it_hibernates_again_and_again():
     box = w.create(image="host")
     for i in range(5):
-        sh(box, f"echo {i} >>/srv/x")
+        sh(box, f"echo {i} >>/root/x")
         hibernate(box, timeout_ms=0)
         hibernate(box, timeout_ms=0)
-    eq(sh(box, "cat /srv/x"), "0\n1\n2\n3\n4\n")
+    eq(sh(box, "cat /root/x"), "0\n1\n2\n3\n4\n")
     w.delete(box)
 
 
 @test
 def it_survives_each_process_of_the_service():
     box = w.create(image="host")
-    sh(box, "echo kept >/srv/x")
+    sh(box, "echo kept >/root/x")
     hibernate(box)
     for victims in (["api"], ["warden"], ["api", "warden"]):
         w.kill(*victims)
@@ -85,7 +88,7 @@ def it_survives_each_process_of_the_service():
             w.start()
         w.ready()
         eq(state(box), "hibernated")
-    eq(sh(box, "cat /srv/x"), "kept\n")
+    eq(sh(box, "cat /root/x"), "kept\n")
     w.delete(box)
 
 
@@ -93,33 +96,33 @@ def it_survives_each_process_of_the_service():
 def a_hibernating_sandbox_is_deleted_with_its_files():
     box = w.create(image="host")
     hibernate(box)
-    ok(os.path.isdir(f"{w.state}/saved/{box}"), "the control: no saved files")
+    ok(saved(box), "the control: no saved files")
     w.delete(box)
-    ok(not os.path.exists(f"{w.state}/saved/{box}"), "its files were left")
+    eq(saved(box), [], "its files were left")
 
 
 @test
 def start_wakes_it_and_wake_on_use_is_obeyed():
     box = w.create(image="host", wake_on_use=False)
-    sh(box, "echo kept >/srv/x")
+    sh(box, "echo kept >/root/x")
     hibernate(box)
     refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}), 409, None, "hibernated")
     w.ask("POST", f"/v1/sandboxes/{box}/start", status=200)
-    eq(sh(box, "cat /srv/x"), "kept\n")
+    eq(sh(box, "cat /root/x"), "kept\n")
     w.delete(box)
 
 
 @test
 def an_idle_sandbox_hibernates_and_wakes():
     box = w.create(image="host", idle_timeout_ms=1000, on_idle="hibernate")
-    sh(box, "echo kept >/srv/x")
+    sh(box, "echo kept >/root/x")
     until(lambda: state(box) == "hibernated", lambda: state(box))
-    eq(sh(box, "cat /srv/x"), "kept\n")
+    eq(sh(box, "cat /root/x"), "kept\n")
     w.ask("POST", f"/v1/sandboxes/{box}/stop", status=200)
     until(lambda: state(box) == "hibernated", lambda: state(box))  # a stopped one too
     w.ask("PATCH", f"/v1/sandboxes/{box}", {"idle_action": "pause"}, status=200)
     eq(w.get(f"/v1/sandboxes/{box}")["on_idle"], "pause")
-    eq(sh(box, "cat /srv/x"), "kept\n")
+    eq(sh(box, "cat /root/x"), "kept\n")
     until(lambda: state(box) == "paused", lambda: state(box))
     w.delete(box)
 
@@ -164,11 +167,11 @@ def on_idle_and_idle_action_exclude_each_other():
 @test
 def uses_wait_for_a_hibernation_that_is_in_progress():
     box = w.create(image="host")
-    sh(box, "echo 0 >/srv/n")
+    sh(box, "echo 0 >/root/n")
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         asked = []
         for i in range(60):
-            body = {"argv": ["sh", "-c", "cat /srv/n"]} if i % 4 else {"timeout_ms": 0}
+            body = {"argv": ["sh", "-c", "cat /root/n"]} if i % 4 else {"timeout_ms": 0}
             asked.append((i % 4, pool.submit(lambda body=body, i=i: w.client().ask(
                 "POST", f"/v1/sandboxes/{box}/{'run' if i % 4 else 'hibernate'}", body))))
         for use, answer in asked:
@@ -176,7 +179,7 @@ def uses_wait_for_a_hibernation_that_is_in_progress():
             eq(r.status, 200, (use, r))
             # A hibernation may end the command; it says so, and nothing is an error.
             ok(not use or r.json()["result"]["signal"] == 9 or r.json()["stdout"] == "0\n", r)
-    eq(sh(box, "cat /srv/n"), "0\n")
+    eq(sh(box, "cat /root/n"), "0\n")
     w.delete(box)
 
 
@@ -191,13 +194,13 @@ def a_deletion_ends_a_hibernation():
         w.delete(box)
         for f in asleep:
             ok(f.result().status in (200, 404, 409), f.result())
-    ok(not os.path.exists(f"{w.state}/saved/{box}"), "its files were left")
+    eq(saved(box), [], "its files were left")
     until(lambda: remains() == {}, remains)
 
 
 @test
 def its_main_command_runs_again():
-    box = w.create(image="host", main={"argv": ["sh", "-c", "echo run >>/tmp/log; exec sleep 1000"]}, on_exit="delete", workdir="/srv/w")
+    box = w.create(image="host", main={"argv": ["sh", "-c", "echo run >>/tmp/log; exec sleep 1000"]}, on_exit="delete", workdir="/root/w")
 
     def log():
         return w.run(box, ["cat", "/tmp/log"], cwd="/")["stdout"]
@@ -208,10 +211,11 @@ def its_main_command_runs_again():
             w.kill("api")
             w.ready()
         until(lambda n=n: log() == "run\n" * n, log)
-    sh(box, "cd /srv && rmdir w && touch w")
-    hibernate(box, timeout_ms=0)
-    for _ in range(2):
-        eq(log(), "run\n" * 3)  # its command cannot start any more, but it runs
+    if has("init"):  # others start nothing without this directory
+        sh(box, "cd /root && rmdir w && touch w")
+        hibernate(box, timeout_ms=0)
+        for _ in range(2):
+            eq(log(), "run\n" * 3)  # its command cannot start any more, but it runs
     w.delete(box)
 
 
@@ -236,20 +240,20 @@ def execs_say_that_a_hibernation_ended_them():
 
 @test
 def a_session_continues_with_a_new_shell_and_says_so():
-    box = w.create(image="host", workdir="/srv")
+    box = w.create(image="host", workdir="/root")
     session = w.ask("POST", f"/v1/sandboxes/{box}/sessions", {"env": {"A": "given"}}, status=201).json()["id"]
 
     def run(text):
         return w.ask("POST", f"/v1/sandboxes/{box}/sessions/{session}/run", {"command": text}, status=200).json()
-    r = run("B=mine; cd /tmp; echo $A $B >/srv/x; cat /srv/x")
+    r = run("B=mine; cd /tmp; echo $A $B >/root/x; cat /root/x")
     eq((r["stdout"], r["cwd"], r["new_state"]), ("given mine\n", "/tmp", False))
     for restarts in (False, True):
         hibernate(box, timeout_ms=0)
         if restarts:
             w.kill("api")
             w.ready()
-        r = run("echo $B; cat /srv/x")
-        eq((r["stdout"], r["cwd"], r["new_state"], r["ended"]), ("\ngiven mine\n", "/srv", True, False))
+        r = run("echo $B; cat /root/x")
+        eq((r["stdout"], r["cwd"], r["new_state"], r["ended"]), ("\ngiven mine\n", "/root", True, False))
         eq(run("echo $?")["new_state"], False)
     eq(len(w.get(f"/v1/sandboxes/{box}/sessions")["sessions"]), 1)
     hibernate(box, timeout_ms=0)
@@ -262,33 +266,19 @@ def a_session_continues_with_a_new_shell_and_says_so():
     w.delete(box)
 
 
-def reboot():
-    """Ends everything that a reboot would end: all processes, the run directory, the cgroups."""
-    w.kill("api", "warden")
-    w.look()
-    boxes = w.seen | set(w.slots().values())
-    for p in w.processes():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(p, signal.SIGKILL)
-    until(lambda: w.processes() == [], w.processes)
-    for top in (p for box in boxes for p in glob.glob(f"/sys/fs/cgroup/*/warren*/{box}") + glob.glob(f"/sys/fs/cgroup/warren*/{box}")):
-        for path, _, _ in os.walk(top, topdown=False):
-            os.rmdir(path)
-    shutil.rmtree(w.run_dir)
-    w.start()
-    w.ready()
-
-
 @test
 def its_files_are_found_after_a_reboot():
-    box, lost = w.create(image="host"), w.create(image="host")
-    sh(box, "echo kept >/srv/x")
+    box = w.create(image="host")
+    # Containers of a daemon do not end by what this test does.
+    lost = w.create(image="host") if BACKEND != "docker" else None
+    sh(box, "echo kept >/root/x")
     hibernate(box)
-    reboot()
-    until(lambda: state(lost) == "failed", lambda: state(lost))
-    eq(sh(box, "cat /srv/x"), "kept\n")
+    reboot(w)
+    eq(sh(box, "cat /root/x"), "kept\n")
     w.delete(box)
-    w.delete(lost)
+    if lost:
+        until(lambda: state(lost) == "failed", lambda: state(lost))
+        w.delete(lost)
 
 
 @test
@@ -296,7 +286,7 @@ def no_file_is_lost_whenever_the_service_is_killed():
     rng = random.Random(os.environ.get("WARREN_TEST_SEED", "1"))
     box, written = w.create(image="host"), []
     for i in range(16):
-        sh(box, f"echo {i} >>/srv/x")
+        sh(box, f"echo {i} >>/root/x")
         written.append(str(i))
         if i % 2:
             hibernate(box, timeout_ms=0)
@@ -317,7 +307,7 @@ def no_file_is_lost_whenever_the_service_is_killed():
         w.ready()
         if state(box) == "stopped":
             w.ask("POST", f"/v1/sandboxes/{box}/start", status=200)
-        eq(sh(box, "cat /srv/x").split(), written, (i, request, who))
+        eq(sh(box, "cat /root/x").split(), written, (i, request, who))
     w.delete(box)
     until(lambda: remains() == {}, remains)
 

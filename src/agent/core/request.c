@@ -28,6 +28,7 @@ bool request_is_sound(int c, size_t size)
 		[PROTO_WORKER] = sizeof(struct proto_worker),
 		[PROTO_NOTIFY] = sizeof(struct proto_notify),
 		[PROTO_UPPER] = sizeof(struct proto_upper),
+		[PROTO_NAME_MEMORY] = sizeof(struct proto_save),
 	};
 	const struct proto_header *h = (const void *)inbox;
 

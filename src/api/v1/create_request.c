@@ -240,7 +240,8 @@ static int create_request_read_actions(const struct config *cfg, const struct bo
 	bool alias = body_has(asked, "idle_action") ||
 		     (body_has(body, "idle_action") && !body_has(asked, "on_idle"));
 	const char *field = alias ? "idle_action" : "on_idle";
-	bool native = strcmp(w->row.backend, WIRE_NATIVE) == 0;
+	const struct config_backend *b = config_backend(cfg, w->row.backend);
+	bool hibernates = b && b->hibernates;
 
 	if (body_has(asked, "idle_action") && body_has(asked, "on_idle")) {
 		(void)api_error_set(err, API_ERR_INVALID_REQUEST,
@@ -251,10 +252,12 @@ static int create_request_read_actions(const struct config *cfg, const struct bo
 	}
 	w->on_idle = (enum v1_on_idle)body_word(body, field);
 	w->on_ttl = (enum v1_on_ttl)body_word(body, "on_ttl");
-	if (w->on_idle == V1_ON_IDLE_HIBERNATE && !native)
-		return refuse_action(err, field, "only sandboxes of native hibernate");
-	if (w->on_ttl == V1_ON_TTL_HIBERNATE && !native)
-		return refuse_action(err, "on_ttl", "only sandboxes of native hibernate");
+	if (w->on_idle == V1_ON_IDLE_HIBERNATE && !hibernates)
+		return refuse_action(err, field,
+				     "its backend cannot hibernate sandboxes");
+	if (w->on_ttl == V1_ON_TTL_HIBERNATE && !hibernates)
+		return refuse_action(err, "on_ttl",
+				     "its backend cannot hibernate sandboxes");
 	if (w->on_ttl != V1_ON_TTL_DELETE && cfg->max.ttl_ms)
 		return refuse_action(err, "on_ttl",
 				     "the service deletes sandboxes at a maximum age");

@@ -7,6 +7,7 @@
 #include "api/v1/network.h"
 #include "api/v1/sandbox.h"
 #include "base/json.h"
+#include "config/config.h"
 #include "proto/warden_proto.h"
 #include "service/network/network.h"
 
@@ -549,15 +550,41 @@ void v1_stop_sandbox(struct call *c)
 			     sandbox_on_changed, call_ref(c));
 }
 
+/* Can the backend of the sandbox do this? */
+static bool sandbox_may_hibernate(struct call *c, const struct sandbox *sandbox,
+				  bool memory)
+{
+	const struct sandbox_row *row = sandbox_row(sandbox);
+	const struct config_backend *b = config_backend(c->v1->config, row->backend);
+
+	if (!b || !b->hibernates)
+		call_refuse(c, API_ERR_NOT_SUPPORTED,
+			    "backend '%s' cannot hibernate sandboxes", row->backend);
+	else if (memory && !b->memory)
+		call_refuse(c, API_ERR_NOT_SUPPORTED,
+			    "/memory: backend '%s' cannot save the processes of a "
+			    "sandbox: without 'memory', only its files are kept",
+			    row->backend);
+	else if (memory && row->command)
+		call_refuse(c, API_ERR_NOT_SUPPORTED,
+			    "/memory: the output of a main command cannot be saved: "
+			    "without 'memory', the command runs again when the sandbox "
+			    "wakes");
+	else
+		return true;
+	return false;
+}
+
 void v1_hibernate_sandbox(struct call *c)
 {
 	struct sandbox *sandbox = call_sandbox(c);
+	bool memory = body_bool(&c->body, "memory");
 
-	if (sandbox && strcmp(sandbox_row(sandbox)->backend, WIRE_NATIVE) != 0)
-		call_refuse(c, API_ERR_NOT_SUPPORTED,
-			    "backend '%s' cannot hibernate sandboxes: only native can",
-			    sandbox_row(sandbox)->backend);
-	else if (sandbox)
+	if (!sandbox || !sandbox_may_hibernate(c, sandbox, memory))
+		return;
+	if (memory)
+		sandbox_hibernate_memory(sandbox, sandbox_on_changed, call_ref(c));
+	else
 		sandbox_hibernate(sandbox, (uint64_t)body_int(&c->body, "timeout_ms"),
 				  sandbox_on_changed, call_ref(c));
 }

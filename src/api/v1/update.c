@@ -78,7 +78,9 @@ static bool update_actions_ok(struct call *c, const struct sandbox *sandbox)
 {
 	static const char *const fields[] = { "on_idle", "idle_action", "on_ttl" };
 	const struct body *body = &c->body;
-	bool native = strcmp(sandbox_row(sandbox)->backend, WIRE_NATIVE) == 0;
+	const struct config_backend *b =
+		config_backend(c->v1->config, sandbox_row(sandbox)->backend);
+	bool hibernates = b && b->hibernates;
 	const char *on_ttl = update_text(body, "on_ttl");
 
 	if (body_has(body, "idle_action") && body_has(body, "on_idle")) {
@@ -87,12 +89,13 @@ static bool update_actions_ok(struct call *c, const struct sandbox *sandbox)
 			    "one of them");
 		return false;
 	}
-	for (size_t i = 0; !native && i < ARRAY_SIZE(fields); i++) {
+	for (size_t i = 0; !hibernates && i < ARRAY_SIZE(fields); i++) {
 		const char *text = update_text(body, fields[i]);
 
 		if (text && strcmp(text, v1_on_idle_names[V1_ON_IDLE_HIBERNATE]) == 0) {
 			call_refuse(c, API_ERR_NOT_SUPPORTED,
-				    "/%s: only sandboxes of native hibernate", fields[i]);
+				    "/%s: backend '%s' cannot hibernate sandboxes",
+				    fields[i], sandbox_row(sandbox)->backend);
 			return false;
 		}
 	}

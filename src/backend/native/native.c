@@ -284,6 +284,7 @@ const struct backend_kind backend_kind_native = {
 	.volumes = true,
 	.trusts = true,
 	.here = true,
+	.hibernates = true,
 	.images = BACKEND_IMAGES_OURS,
 	.limits = SPEC_LIMIT_BITS, /* create.c checks which of them can be enforced */
 };

@@ -32,15 +32,14 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "backend/native/create_op.h"
 #include "backend/native/durable.h"
+#include "backend/saved.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/hosts.h"
 #include "image/copy.h"
 #include "image/ref.h"
 #include "image/store.h"
@@ -256,39 +255,6 @@ static int save_upper(struct native_sandbox *sandbox, int *ret_fd,
 			 "its files to be saved");
 }
 
-static int save_check_space(int from, int dir, struct warren_error *err)
-{
-	struct statvfs used, free;
-	uint64_t need, have;
-
-	if (fstatvfs(from, &used) < 0 || fstatvfs(dir, &free) < 0)
-		return error_errno(err, errno, "find out how much space is free");
-	need = (uint64_t)(used.f_blocks - used.f_bfree) * used.f_frsize;
-	have = (uint64_t)free.f_bavail * free.f_frsize;
-	if (need > have)
-		return error_set(err, ENOSPC,
-				 "its files need %ju bytes, and %ju bytes are free",
-				 (uintmax_t)need, (uintmax_t)have);
-	return 0;
-}
-
-/* Remove /etc/hosts if it is the file that Warren wrote. */
-static void save_drop_hosts(const struct native_sandbox *sandbox, int dir)
-{
-	char own[HOSTS_SIZE], found[HOSTS_SIZE];
-	AUTO_CLOSE int etc =
-		openat(dir, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	AUTO_CLOSE int fd =
-		etc < 0 ? -1
-			: openat(etc, "hosts",
-				 O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	int n = hosts_text(own, sandbox->hostname ? sandbox->hostname : "");
-
-	if (fd >= 0 && n > 0 && fd_read_all(fd, found, sizeof(found)) == n &&
-	    memcmp(own, found, (size_t)n) == 0)
-		(void)unlinkat(etc, "hosts", 0);
-}
-
 /*
  * -ENOENT, without a message in @err: the directory does not exist, and @make is false.
  */
@@ -397,7 +363,7 @@ static int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
 
 	*ret = (struct warren_saved){ 0 };
 	if (r == 0)
-		r = save_check_space(from, dir, err);
+		r = saved_check_space(from, dir, err);
 	if (r == 0)
 		r = save_child_start(sandbox, from, dir, &child, err);
 	if (r == 0)
@@ -413,7 +379,7 @@ int native_save_files(void *state UNUSED, struct backend_sandbox *base, int dir,
 	int r = save_to(sandbox, dir, flags, ret, err);
 
 	if (r == 0)
-		save_drop_hosts(sandbox, dir);
+		saved_drop_hosts(dir, sandbox->hostname);
 	return r;
 }
 

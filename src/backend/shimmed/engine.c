@@ -55,8 +55,12 @@ static int engine_sweep_batch(struct shimmed *k, int dir, const char *path,
 	sandbox_socket_look_at(k->sandboxes_fd, look, n);
 	for (size_t i = 0; i < n; i++) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
-		bool stays = !look[i].alive &&
-			     shimmed_remove(k, dir, path, look[i].id, &ignored) < 0;
+		bool stays;
+
+		if (!look[i].alive && !shimmed_is_paused(k, look[i].id))
+			(void)shimmed_end_shim(dir, look[i].id, &ignored);
+		stays = !look[i].alive &&
+			shimmed_remove(k, dir, path, look[i].id, &ignored) < 0;
 
 		left += look[i].alive || stays;
 		/*
@@ -189,8 +193,10 @@ int shimmed_open(const struct warren_options *options, void **ret_state,
 		shimmed_close(k);
 		return r;
 	}
-	if (k->named)
+	if (k->named) {
 		(void)sweep_dir(k, k->dir_fd, k->path);
+		shimmed_sweep_saved(k);
+	}
 	sweep_others(k);
 	*ret_state = k;
 	return 0;

@@ -28,15 +28,19 @@ static int shimmed_write_config(const struct shimmed *k, int dir, const char *id
 				struct warren_error *err)
 {
 	AUTO_BUF struct buf text = BUF_INIT(TEXT_MAX);
+	AUTO_FREE char *saved = shimmed_saved_path(k);
 	struct json j = { .out = &text };
 	AUTO_CLOSE int fd = -1;
 	int r;
 
+	if (!saved)
+		return error_errno(err, ENOMEM, "record the sandbox");
 	json_open(&j, NULL, '{');
 	json_str(&j, "kind", k->kind);
 	json_str(&j, "id", id);
 	json_str(&j, "engine", k->name);
 	json_str(&j, "state_dir", k->state_dir);
+	json_str(&j, "saved_dir", saved);
 	if (k->config)
 		json_raw(&j, "config", k->config, strlen(k->config));
 	json_close(&j, '}');
@@ -158,11 +162,32 @@ static void remove_files(int dir, const char *id)
 {
 	AUTO_CLOSE int fd =
 		openat(dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	static const char *const files[] = { "made", "paused", "place" };
+	static const char *const files[] = { "made", "paused", "place", "image" };
 
 	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(files); i++)
 		(void)unlinkat(fd, files[i], 0);
 	(void)unlinkat(dir, id, AT_REMOVEDIR);
+}
+
+int shimmed_end_shim(int dir, const char *id, struct warren_error *err)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET }, again = lock;
+	AUTO_CLOSE int fd = -1, pidfd = -1;
+	char path[ID_LEN + 8];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/place", id);
+	fd = openat(dir, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK ||
+	    lock.l_pid <= 0)
+		return 0;
+	pidfd = pidfd_open(lock.l_pid, 0);
+	/* The number may belong to another process by now. */
+	if (pidfd < 0 || fcntl(fd, F_GETLK, &again) < 0 || again.l_type == F_UNLCK ||
+	    again.l_pid != lock.l_pid)
+		return 0;
+	r = pidfd_end(pidfd, SHIM_KILL_MS);
+	return r < 0 ? error_errno(err, -r, "end the shim of '%s'", id) : 0;
 }
 
 int shimmed_remove(const struct shimmed *k, int dir, const char *path, const char *id,
@@ -187,12 +212,8 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 	return 0;
 }
 
-/*
- * Destroy a complete sandbox whose directory may be gone: the platform finds it by the
- * id, and the engine has all other information.
- */
-static int lifecycle_reclaim(const struct shimmed *k, const char *id,
-			     struct warren_error *err)
+/* The engine has all information that the directory had. */
+int shimmed_reclaim(const struct shimmed *k, const char *id, struct warren_error *err)
 {
 	AUTO_CLOSE int dir = -1, made = -1;
 	struct stat st;
@@ -231,6 +252,7 @@ void shimmed_forget(struct backend_sandbox *base)
 	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
 
 	initclient_done(shimmed_talk(sandbox));
+	free(sandbox->image);
 	free(sandbox);
 }
 
@@ -248,7 +270,7 @@ static int lifecycle_remove(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	 * sandbox.
 	 */
 	lifecycle_await_end(sandbox, shimmed_is_paused(k, id) ? 0 : SHIM_END_MS);
-	r = sandbox->ready ? lifecycle_reclaim(k, id, err) : 0;
+	r = sandbox->ready ? shimmed_reclaim(k, id, err) : 0;
 	if (r == 0)
 		r = shimmed_remove(k, k->dir_fd, k->path, id, err);
 	if (r == 0 && sandbox->pidfd >= 0)
@@ -297,6 +319,26 @@ void shimmed_keep_left(struct shimmed *k, const char *id)
 	(void)memcpy(sandbox->base.id, id, sizeof(sandbox->base.id));
 	sandbox->has_dir = sandbox->has_socket = true;
 	left_put(&k->left, &sandbox->base);
+}
+
+/*
+ * Remove what is left of a sandbox that is to wake: an earlier engine was killed while it
+ * saved or woke it. -EEXIST: the sandbox is awake.
+ */
+static int lifecycle_clear(const struct shimmed *k, const char *id,
+			   struct warren_error *err)
+{
+	struct sandbox_socket_look look = { 0 };
+	int r;
+
+	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	(void)memcpy(look.id, id, sizeof(look.id));
+	sandbox_socket_look_at(k->sandboxes_fd, &look, 1);
+	if (look.alive && !look.dying)
+		return error_set(err, EEXIST, "sandbox '%s' already exists", id);
+	r = shimmed_end_shim(k->dir_fd, id, err);
+	return r < 0 ? r : shimmed_remove(k, k->dir_fd, k->path, id, err);
 }
 
 /*
@@ -414,6 +456,7 @@ static int start_shim(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 static int lifecycle_make(struct shimmed *k, struct shimmed_sandbox *sandbox,
 			  const struct warren_spec *spec, struct warren_error *err)
 {
+	struct warren_error ignored = WARREN_ERROR_INIT;
 	AUTO_CLOSE int listener = -1;
 	int r;
 
@@ -423,7 +466,9 @@ static int lifecycle_make(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	if (spec->one_shot && spec->durable)
 		return error_set(err, EINVAL,
 				 "a sandbox for a single exec cannot be durable");
-	r = lifecycle_claim(k, sandbox, &listener, err);
+	r = spec->restore ? lifecycle_clear(k, sandbox->base.id, err) : 0;
+	if (r == 0)
+		r = lifecycle_claim(k, sandbox, &listener, err);
 	if (r == 0)
 		r = start_shim(k, sandbox, spec, listener, err);
 	if (r == 0)
@@ -436,6 +481,9 @@ static int lifecycle_make(struct shimmed *k, struct shimmed_sandbox *sandbox,
 					       NULL, err);
 	if (r == 0 && spec->durable)
 		r = sandbox_socket_keep(shimmed_talk(sandbox), err);
+	/* If this fails, the next engine removes it. */
+	if (r == 0 && spec->restore)
+		(void)shimmed_drop_saved(k, sandbox->base.id, &ignored);
 	return r;
 }
 

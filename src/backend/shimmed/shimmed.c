@@ -76,8 +76,19 @@ static int shimmed_checkpoint(void *state, struct backend_sandbox *base,
 	return r;
 }
 
-static int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
-			 struct warren_error *err)
+int shimmed_thaw(const struct shimmed *k, const char *id, struct warren_error *err)
+{
+	char path[ID_LEN + 10];
+	int r = shimmed_call(k, "resume", k->path, id, NULL, NULL, -1, NULL, err);
+
+	(void)snprintf(path, sizeof(path), "%s/paused", id);
+	if (r == 0)
+		(void)unlinkat(k->dir_fd, path, 0);
+	return r;
+}
+
+int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
+		  struct warren_error *err)
 {
 	struct shimmed *k = state;
 	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
@@ -253,6 +264,9 @@ static int shimmed_probe(void *state, struct warren_feature *features,
 		.exec_ack = initclient_exec_ack,                                      \
 		.exec_signal_to = initclient_exec_signal_to, .stats = shimmed_stats,  \
 		.capture_network = shimmed_capture_network, .trust = shimmed_trust,   \
+		.save_files = shimmed_save_files, .hibernate = shimmed_hibernate,     \
+		.forget_saved = shimmed_forget_saved, .has_saved = shimmed_has_saved, \
+		.image = shimmed_image,                                               \
 	}
 
 #define SHIMMED_OPS(name) const struct backend_ops backend_##name = SHIMMED(#name);

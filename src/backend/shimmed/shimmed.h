@@ -6,6 +6,7 @@
  *	shimmed.c	the tables, one for each kind with a shim (backend/kind.h)
  *	engine.c	the engine, its directory, and the cleanup after a crash
  *	lifecycle.c	create and destroy; list and adopt
+ *	save.c		copies the files of a sandbox; saves one that hibernates
  *	shim_spawn.c	starts warren-shim, for a sandbox's life or for one call
  *
  *	<run_dir>/kept/<kind>.<engine>/lock	locked while the engine lives
@@ -51,6 +52,7 @@ struct shimmed {
 struct shimmed_sandbox {
 	struct initclient_sandbox; /* must be first: initclient casts to it */
 	struct shimmed *engine;
+	char *image; /* see shimmed_image(); NULL: not known yet */
 	/*
 	 * During create: whether this sandbox already owns the directory and the socket.
 	 */
@@ -81,7 +83,35 @@ int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 		 const char *id, const char *const *more, const char *input, int pass,
 		 struct buf *out, struct warren_error *err);
 
+/* shimmed.c */
+int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
+		  struct warren_error *err);
+/* Let the processes of @id continue, which an engine stopped that was killed. */
+int shimmed_thaw(const struct shimmed *k, const char *id, struct warren_error *err);
+
+/* save.c */
+/* The path of the directory of saved sandboxes, which the caller frees; NULL: no memory.
+ */
+char *shimmed_saved_path(const struct shimmed *k);
+int shimmed_save_files(void *state, struct backend_sandbox *base, int dir, unsigned flags,
+		       struct warren_saved *ret, struct warren_error *err);
+int shimmed_hibernate(void *state, struct backend_sandbox *base, struct warren_saved *ret,
+		      struct warren_error *err);
+/* See warren_image(). The shim has recorded it. */
+const char *shimmed_image(const struct backend_sandbox *base);
+bool shimmed_has_saved(void *state, const char *id);
+int shimmed_forget_saved(void *state, const char *id, struct warren_error *err);
+/* Remove what is saved of @id, but nothing that its platform has kept. */
+int shimmed_drop_saved(const struct shimmed *k, const char *id, struct warren_error *err);
+/* Remove incomplete copies, and what is saved of live sandboxes. */
+void shimmed_sweep_saved(struct shimmed *k);
+
 /* lifecycle.c */
+/*
+ * Create the directory of @id again, if it is gone, so that shimmed_remove() destroys the
+ * sandbox on its platform, which finds it by the id.
+ */
+int shimmed_reclaim(const struct shimmed *k, const char *id, struct warren_error *err);
 int shimmed_create(void *state, const struct warren_spec *spec,
 		   struct backend_sandbox **ret_sandbox, struct warren_error *err);
 int shimmed_destroy(void *state, struct backend_sandbox *base, struct warren_error *err);
@@ -97,6 +127,11 @@ void shimmed_keep_left(struct shimmed *k, const char *id);
 /* Remove everything that is left of @id in the directory @dir, whose path is @path. */
 int shimmed_remove(const struct shimmed *k, int dir, const char *path, const char *id,
 		   struct warren_error *err);
+/*
+ * End the shim of @id in the directory @dir, if one runs, for example because its creator
+ * was killed before it was ready: it could destroy the next sandbox of this id.
+ */
+int shimmed_end_shim(int dir, const char *id, struct warren_error *err);
 bool shimmed_is_paused(const struct shimmed *k, const char *id);
 
 #endif /* BACKEND_SHIMMED_SHIMMED_H */

@@ -15,6 +15,7 @@ struct change_options {
 	bool all;
 	bool force;
 	bool checkpoint;
+	bool memory;
 	bool quiet;
 	bool json;
 	uint64_t time_ms; /* grace period of stop; TIME_DEFAULT: the service's */
@@ -57,15 +58,25 @@ static int change_set_time(void *field, const char *value, struct warren_error *
 	return 0;
 }
 
+#define OPT_TIME                                                             \
+	.name = "time", .letter = 't', .value = "DURATION", .example = "2s", \
+	.help = "time between SIGTERM and SIGKILL (default: 10s)",           \
+	.set = change_set_time, .field = FIELD(time_ms)
+
+static const struct opt hibernate_table[] = {
+	COMMON,
+	{ OPT_TIME },
+	{ .name = "memory",
+	  .help = "save the processes too, which continue when the sandbox wakes",
+	  .set = opt_flag,
+	  .field = FIELD(memory) },
+	{ NULL, OPT_JSON("print the changed sandboxes, one JSON object on each line",
+			 FIELD(json)) },
+};
+
 static const struct opt stop_table[] = {
 	COMMON,
-	{ .name = "time",
-	  .letter = 't',
-	  .value = "DURATION",
-	  .example = "2s",
-	  .help = "time between SIGTERM and SIGKILL (default: 10s)",
-	  .set = change_set_time,
-	  .field = FIELD(time_ms) },
+	{ OPT_TIME },
 	{ NULL, OPT_JSON("print the changed sandboxes, one JSON object on each line",
 			 FIELD(json)) },
 };
@@ -99,8 +110,10 @@ static int change_post(struct change *ch, const char *id, const char *word, json
 		ch->o->checkpoint ? json_pack("{s:b}", "checkpoint", 1) : NULL;
 	char path[96];
 
-	if ((strcmp(word, "stop") == 0 || strcmp(word, "hibernate") == 0) &&
-	    ch->o->time_ms != TIME_DEFAULT)
+	if (ch->o->memory)
+		body = json_pack("{s:b}", "memory", 1);
+	else if ((strcmp(word, "stop") == 0 || strcmp(word, "hibernate") == 0) &&
+		 ch->o->time_ms != TIME_DEFAULT)
 		body = json_pack("{s:I}", "timeout_ms", (json_int_t)ch->o->time_ms);
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", id, word);
 	return client_call(ch->client, "POST", path, body, ret, err);
@@ -342,8 +355,8 @@ const struct command client_hibernate = {
 	.about =
 		"Nothing of it stays in memory, and its files survive a reboot. The next command in\n"
 		"it wakes it, and so does 'warren start'.\n",
-	.opts = &(const struct opts){ .table = stop_table,
-				      .n = ARRAY_SIZE(stop_table),
+	.opts = &(const struct opts){ .table = hibernate_table,
+				      .n = ARRAY_SIZE(hibernate_table),
 				      .operands = "SANDBOX...",
 				      .example = "warren hibernate k3f9x2m7qd1w",
 				      .mixed = true },

@@ -26,6 +26,7 @@
 #include "base/list.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
+#include "service/core/sandbox_job.h"
 
 #define LOOK_MS 60000 /* time between two checks, if nothing has failed */
 
@@ -116,6 +117,22 @@ static int orphans_ask_one(struct orphans_op *op, const char *id, uint32_t type)
 	return r;
 }
 
+/*
+ * Save its files again. A sandbox with a shim may have been woken with its processes,
+ * which that would end: it continues.
+ */
+static int orphans_sleep_again(struct orphans_op *op, const char *id)
+{
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, id);
+
+	if (strcmp(op->backend, WIRE_NATIVE) == 0)
+		return orphans_ask_one(op, id, WIRE_HIBERNATE);
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = sandbox_wake_begin,
+						       .why = "restart",
+						       .done = service_ignore });
+	return 0;
+}
+
 static int orphans_ask(struct orphans_op *op);
 
 static void orphans_on_list(void *ctx, const struct warren_error *failure,
@@ -135,7 +152,7 @@ static void orphans_on_list(void *ctx, const struct warren_error *failure,
 		if (orphans_has(op->service, id) && r == 0)
 			r = orphans_ask_one(op, id, WIRE_DESTROY);
 		else if (orphans_woken(op->service, id) && r == 0)
-			r = orphans_ask_one(op, id, WIRE_HIBERNATE);
+			r = orphans_sleep_again(op, id);
 		(void)memcpy(op->after, id, sizeof(op->after));
 	}
 	if (r == 0 && n == WIRE_LIST_MAX)

@@ -235,6 +235,11 @@ void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx
 void sandbox_hibernate(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		       void *ctx);
 /*
+ * Save the processes and the files of the sandbox to disk, and end it: its next use
+ * continues the processes (hibernate_memory.c). -EBUSY: a process cannot be saved.
+ */
+void sandbox_hibernate_memory(struct sandbox *sandbox, service_done_fn done, void *ctx);
+/*
  * Set a function that makes the spec for the engine from the row of a sandbox. It calls
  * @use once, before it returns, with the spec or with an error.
  */

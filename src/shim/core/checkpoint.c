@@ -4,8 +4,9 @@
  *
  * The file has no name. Only the shim has it open, on the disk with the images. It
  * disappears when the sandbox is resumed or when the shim ends for any reason, so that
- * nothing is left to remove. The shim also keeps other descriptors open that must outlive
- * the sandbox's processes (shim_sandbox.held).
+ * nothing is left to remove. It gets a name only if the sandbox hibernates. The shim also
+ *keeps other descriptors open that must outlive the sandbox's processes
+ *(shim_sandbox.held).
  *
  *	AWAKE -> SAVING -> SAVED -> WAKING -> AWAKE
  *
@@ -15,6 +16,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fd.h"
@@ -122,6 +125,22 @@ void save_request(int c, const struct proto_save *msg)
 			   : begin_restore(c, msg->h.seq, &err);
 	if (r < 0)
 		checkpoint_refuse(c, msg->h.seq, &err);
+}
+
+/* Only a process of the same mount namespace can do this. */
+int save_name_memory(void)
+{
+	char name[PATH_MAX], file[32];
+
+	if (phase != SAVED)
+		return -ESRCH;
+	if (!this_sandbox.saved_dir ||
+	    snprintf(name, sizeof(name), "%s/" PROTO_MEMORY_PREFIX "%s",
+		     this_sandbox.saved_dir, this_sandbox.id) >= (int)sizeof(name))
+		return -EOPNOTSUPP;
+	(void)snprintf(file, sizeof(file), "/proc/self/fd/%d", image);
+	(void)unlink(name);
+	return linkat(AT_FDCWD, file, AT_FDCWD, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
 static void checkpoint_settle(enum proto_type done, bool worked,

@@ -33,6 +33,10 @@
 
 #define SHIM_PATIENCE     60000 /* in ms; pulling an image has no time limit */
 #define SHIM_ENFORCED_MAX 24
+/* In the directory of a sandbox that hibernates (backend/shimmed/save.c). */
+#define SHIM_SAVED_FILES  "files"
+#define SHIM_SAVED_MEMORY "memory"
+#define SHIM_SAVED_IMAGE  "image"
 
 /* One sandbox, as the driver of its platform sees it. */
 struct shim_sandbox {
@@ -41,7 +45,13 @@ struct shim_sandbox {
 	const json_t
 		*config; /* settings of the backend in the configuration; may be NULL */
 	const char *state_dir; /* state directory of the engine; contains the images */
-	char dir[256];         /* the sandbox's directory, below the engine's run_dir */
+	/*
+	 * The directory that has a directory for each sandbox of the engine that
+	 * hibernates, named after its id (backend/shimmed/save.c). NULL: an older version
+	 * created the sandbox.
+	 */
+	const char *saved_dir;
+	char dir[256]; /* the sandbox's directory, below the engine's run_dir */
 	char id[ID_LEN + 1];
 	/*
 	 * The host's /proc, in which platforms identify the processes they started. The
@@ -71,6 +81,11 @@ struct shim_sandbox {
 	int first;
 	/* A descriptor that must stay open for restore(); -1: none. */
 	int held;
+	/*
+	 * The directory of the host with everything that was written to the root, a layer
+	 * for overlayfs (with userxattr); -1: there is none.
+	 */
+	int upper;
 	/*
 	 * The path of the guest agent's program inside the sandbox, where commands can
 	 * run it; NULL: none.
@@ -170,12 +185,18 @@ struct shim_driver {
 	 * fail (-EOPNOTSUPP, naming the field), and report what is enforced with
 	 * shim_sandbox_enforce(). After a failure, either nothing is left, or destroy()
 	 * is called until nothing is left.
+	 *
+	 * With spec.restore, the sandbox hibernated, and gets its files back:
+	 * SHIM_SAVED_FILES in its directory in .saved_dir or, if the platform has kept
+	 * them, what destroy() left. SHIM_SAVED_IMAGE is their image. SHIM_SAVED_MEMORY,
+	 * if it exists, is what save() wrote: the processes continue.
 	 */
 	int (*create)(struct shim_sandbox *p, const struct warren_spec *spec,
 		      struct warren_error *err);
 	/*
 	 * Destroy the sandbox, using only its id. 0 means that nothing is left, even if
-	 * there was nothing before.
+	 * there was nothing before. If the sandbox hibernates (shim_sandbox_is_saved()),
+	 * a platform that keeps the files of a stopped sandbox stops it instead.
 	 */
 	int (*destroy)(struct shim_sandbox *p, struct warren_error *err);
 
@@ -295,6 +316,13 @@ int shim_sandbox_await(pid_t pid, int secs, int said_fd, struct buf *said, int i
 void shim_sandbox_drop_rights(void);
 void shim_sandbox_enforce(struct shim_sandbox *p, const char *name, bool enforced,
 			  const char *fmt, ...) PRINTF_LIKE(4, 5);
+/*
+ * Open @name in the directory of a sandbox that hibernates, or the directory itself ("");
+ * -errno.
+ */
+int shim_sandbox_saved(const struct shim_sandbox *p, const char *name, int flags);
+/* Return whether the sandbox hibernates, or is about to. */
+bool shim_sandbox_is_saved(const struct shim_sandbox *p);
 /* A driver's exec() calls this: report how the command ended, and exit. */
 __attribute__((noreturn)) void shim_sandbox_exit(const struct shim_exec *e,
 						 const struct shim_outcome *outcome);

@@ -43,7 +43,7 @@
 #define CONFIG_MAX (1U << 20)
 
 struct shim_sandbox this_sandbox = {
-	.machine = -1, .memory = -1, .within = -1, .first = -1, .held = -1
+	.machine = -1, .memory = -1, .within = -1, .first = -1, .held = -1, .upper = -1
 };
 
 #define SHIM_DRIVER(name) &shim_driver_##name,
@@ -110,6 +110,7 @@ int shim_sandbox_load(const char *dir, json_t **ret_doc, struct warren_error *er
 				 dir);
 	(void)strcpy(this_sandbox.id, id);
 	this_sandbox.machine = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	this_sandbox.saved_dir = json_string_value(json_object_get(doc, "saved_dir"));
 	this_sandbox.config = json_object_get(doc, "config");
 	this_sandbox.name =
 		json_string_value(json_object_get(this_sandbox.config, "name"));
@@ -326,6 +327,9 @@ static int add_abilities(const struct shim_driver *p, int n)
 		{ .name = "checkpoint",
 		  .ok = p->save,
 		  .effect = "the processes of a sandbox cannot be saved" },
+		{ .name = "hibernate",
+		  .ok = p->kind->hibernates,
+		  .effect = "a sandbox cannot hibernate" },
 		{ .name = "statistics",
 		  .ok = p->stats,
 		  .effect = "the resource usage of a sandbox is not reported" },

@@ -156,6 +156,13 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 	case PROTO_RESTORE:
 		save_request(c, msg);
 		return;
+	case PROTO_UPPER:
+		conn_reply(c, h->seq, this_sandbox.upper < 0 ? -EOPNOTSUPP : 0,
+			   PROTO_STAGE_NONE, this_sandbox.upper);
+		return;
+	case PROTO_NAME_MEMORY:
+		conn_reply(c, h->seq, save_name_memory(), PROTO_STAGE_NONE, -1);
+		return;
 	default:
 		if (!attach_dispatch(c, msg, fds, n_fds))
 			conn_reply(c, h->seq, -ENOSYS, PROTO_STAGE_REQUEST, -1);
@@ -535,6 +542,22 @@ static void leave_maker(void)
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
+/*
+ * Lock the file as long as this process lives: so another process finds it, even before
+ * it listens (backend/shimmed). Closing the file would end the lock.
+ */
+static void run_lock(void)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char path[sizeof(this_sandbox.dir) + 16];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/place", this_sandbox.dir);
+	fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		(void)fcntl(fd, F_SETLK, &lock);
+}
+
 int shim_run(const char *dir, struct warren_error *err)
 {
 	struct proto_ready ready = {
@@ -546,6 +569,7 @@ int shim_run(const char *dir, struct warren_error *err)
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	if (r == 0) {
 		leave_maker();
+		run_lock();
 		r = shim_run_make_sandbox(err);
 	}
 	if (r == 0)

@@ -14,6 +14,7 @@
  *	workers.c	two processes that may block: one for files, one for signals
  *	shell_pool.c	persistent shells inside, which run one script after another
  *	checkpoint.c	saves a sandbox to a file, and restores it
+ *	saved.c		finds what was saved of a sandbox that hibernates
  *	exec_procs.c	lists and signals an exec's processes with scripts (parse_ps.c)
  *	guest_client.c	files and ports through the guest agent, if the platform has one
  *	files.c		otherwise: OPEN and SCAN with scripts; parse_entries.c parses
@@ -95,6 +96,8 @@ bool watch_has_ended(void);
 
 /* checkpoint.c */
 void save_request(int c, const struct proto_save *msg);
+/* Handle NAME_MEMORY (proto/init_proto.h): 0 or -errno. */
+int save_name_memory(void);
 /*
  * Return whether the sandbox is saved, or is being saved or restored: no other request is
  * possible.

@@ -14,6 +14,9 @@
 
 #include "base/fd.h"
 #include "shim/docker/docker.h"
+#include "spec/spec.h"
+
+#define IMAGE_ID_MAX 80 /* "sha256:" and 64 digits */
 
 extern const unsigned char warren_guest_blob[], warren_guest_blob_end[];
 
@@ -37,13 +40,13 @@ static int put_guest(const struct shim_sandbox *p, struct warren_error *err)
 
 /*
  * Remove stopped containers that a restart of the machine left: their sandboxes have no
- * directory any longer, so no process would destroy them. This is best effort, before
- * another container is created.
+ * directory any longer, so no process would destroy them. Those of sandboxes that
+ * hibernate stay. This is best effort, before another container is created.
  */
 static void create_sweep(struct docker *d, const struct shim_sandbox *p)
 {
 	struct warren_error ignored;
-	struct shim_sandbox old = { .name = p->name };
+	struct shim_sandbox old = { .name = p->name, .saved_dir = p->saved_dir };
 	char engine[sizeof(p->dir)];
 	char *filter, *escaped = NULL;
 	json_t *list, *c, *f;
@@ -75,7 +78,8 @@ static void create_sweep(struct docker *d, const struct shim_sandbox *p)
 		(void)strcpy(old.id, id);
 		(void)snprintf(old.dir, sizeof(old.dir), "%.*s/%s",
 			       (int)(sizeof(old.dir) - ID_LEN - 2), engine, id);
-		if (access(old.dir, F_OK) < 0 && errno == ENOENT)
+		if (access(old.dir, F_OK) < 0 && errno == ENOENT &&
+		    !shim_sandbox_is_saved(&old))
 			(void)docker_remove(d, &old, &ignored);
 	}
 	json_decref(list);
@@ -135,6 +139,26 @@ static int create_make(struct docker *d, struct shim_sandbox *p,
 	return 0;
 }
 
+/* The container of a sandbox that hibernated still exists, with its files. */
+static int create_find(struct docker *d, struct shim_sandbox *p,
+		       const struct warren_spec *spec, const struct docker_info *info,
+		       struct warren_error *err)
+{
+	static const char step[] = "find the container";
+	const char *size;
+	int r = docker_inspect(d, p, err);
+
+	if (r >= 0)
+		r = docker_id_keep(d, p, step, err);
+	if (r < 0)
+		return r;
+	size = json_string_value(json_object_get(
+		json_object_get(json_object_get(d->answer, "HostConfig"), "StorageOpt"),
+		"size"));
+	note_disk(p, spec, info, size, docker_volume(spec, d->volumes));
+	return 0;
+}
+
 static int create_start(struct docker *d, struct shim_sandbox *p,
 			const struct warren_spec *spec, int listener,
 			struct warren_error *err)
@@ -187,6 +211,25 @@ static int create_check_image(const struct docker *d, const char *image,
 	return 0;
 }
 
+/* Find the image of a sandbox that hibernated: its name may mean another one now. */
+static int create_image_before(struct docker *d, const struct shim_sandbox *p,
+			       char ret[IMAGE_ID_MAX], struct warren_error *err)
+{
+	int r = docker_inspect(d, p, err);
+	const char *image;
+
+	if (r < 0)
+		return r;
+	image = json_string_value(json_object_get(d->answer, "Image"));
+	if (r == 0 || !image || strlen(image) >= IMAGE_ID_MAX)
+		return error_set(err, EREMOTEIO,
+				 "%s: find the container: it was removed, and the files "
+				 "of the sandbox with it",
+				 d->name);
+	(void)strcpy(ret, image);
+	return 0;
+}
+
 /*
  * Do the steps before a container is requested. A failure in these steps leaves nothing
  * behind.
@@ -195,8 +238,10 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
 			  const struct warren_spec *spec, struct docker_info *info,
 			  struct warren_limits *limits, struct warren_error *err)
 {
-	const char *image = image_of(d, spec);
-	int r = create_check_image(d, image, err);
+	char created_from[IMAGE_ID_MAX];
+	const char *image = spec->restore ? created_from : image_of(d, spec);
+	int r = spec->restore ? create_image_before(d, p, created_from, err)
+			      : create_check_image(d, image, err);
 
 	if (r == 0)
 		r = docker_info(d, info, err);
@@ -204,7 +249,7 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
 		r = docker_limits(p, info, spec, limits, err);
 	if (r == 0)
 		r = docker_check_ids(p, info, spec, err);
-	d->no_pull = spec->no_pull && image == spec->image;
+	d->no_pull = spec->restore || (spec->no_pull && image == spec->image);
 	if (r == 0)
 		r = docker_image(d, image, err);
 	if (r == 0)
@@ -230,8 +275,10 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 
 	if (r == 0)
 		r = docker_listen(p, info, &listener, err);
-	if (r < 0)
-		return r;
+	if (r == 0 && spec->restore)
+		r = create_find(d, p, spec, info, err);
+	if (r < 0 || spec->restore)
+		return r < 0 ? r : create_start(d, p, spec, listener, err);
 	create_sweep(d, p);
 	body = docker_spec(p, spec, limits, image_of(d, spec), d->volumes, listener >= 0);
 	if (!body)
@@ -244,15 +291,19 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 	return r < 0 ? r : create_start(d, p, spec, listener, err);
 }
 
-int docker_create(struct shim_sandbox *p, const struct warren_spec *spec,
+int docker_create(struct shim_sandbox *p, const struct warren_spec *requested,
 		  struct warren_error *err)
 {
+	struct warren_spec again = *requested;
+	/* The container of a sandbox that hibernated has the limits of its creation. */
+	const struct warren_spec *spec = requested->restore ? &again : requested;
 	AUTO_DOCKER struct docker d = { 0 };
 	struct docker_info info;
 	struct warren_limits limits;
 	struct warren_error undoing;
 	int r = docker_open(&d, p->name, p->config, err);
 
+	again.soft_limits = SPEC_LIMIT_BITS;
 	if (r == 0)
 		r = create_prepare(&d, p, spec, &info, &limits, err);
 	p->clean = r < 0;

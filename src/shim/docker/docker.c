@@ -93,6 +93,28 @@ int docker_remove(struct docker *d, const struct shim_sandbox *p,
 	return r < 0 ? r : remove_volumes(d, p, err);
 }
 
+static bool is_running(const struct docker *d)
+{
+	const json_t *state = json_object_get(d->answer, "State");
+
+	return json_is_true(json_object_get(state, "Running"));
+}
+
+/* End all processes of the container; its files stay in the daemon. */
+static int docker_stop(struct docker *d, const struct shim_sandbox *p,
+		       struct warren_error *err)
+{
+	static const char step[] = "stop the container";
+	char id[DOCKER_ID_LEN + 1];
+	int r = docker_inspect(d, p, err);
+
+	if (r <= 0 || !is_running(d))
+		return r < 0 ? r : 0;
+	(void)strcpy(id, json_string_value(json_object_get(d->answer, "Id")));
+	r = docker_ask(d, step, "POST", NULL, err, "/containers/%s/stop?t=0", id);
+	return r < 0 ? r : 0;
+}
+
 static int docker_destroy(struct shim_sandbox *p, struct warren_error *err)
 {
 	AUTO_DOCKER struct docker d = { 0 };
@@ -100,7 +122,8 @@ static int docker_destroy(struct shim_sandbox *p, struct warren_error *err)
 	int r = docker_open(&d, p->name, p->config, err);
 
 	if (r == 0)
-		r = docker_remove(&d, p, err);
+		r = shim_sandbox_is_saved(p) ? docker_stop(&d, p, err)
+					     : docker_remove(&d, p, err);
 	docker_guest(p, path);
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
 		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
@@ -111,13 +134,6 @@ static int docker_destroy(struct shim_sandbox *p, struct warren_error *err)
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
 		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
 	return r;
-}
-
-static bool is_running(const struct docker *d)
-{
-	const json_t *state = json_object_get(d->answer, "State");
-
-	return json_is_true(json_object_get(state, "Running"));
 }
 
 /*

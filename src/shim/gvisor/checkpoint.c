@@ -317,19 +317,18 @@ static int checkpoint_clear_way(const struct shim_sandbox *p, int image,
 	return symlink(file, name) < 0 ? error_errno(err, errno, "make '%s'", name) : 0;
 }
 
-static int start_again(struct gvisor_making *m, struct warren_error *err)
+/* Start runsc, which reads the file m->saved. */
+static int checkpoint_start_runsc(struct gvisor_making *m,
+				  const struct gvisor_step *in_child, size_t n,
+				  struct warren_error *err)
 {
 	struct shim_sandbox *p = m->sandbox;
 	char name[GVISOR_PATH_MAX];
-	int r = gvisor_find_runsc(p->config, m->runsc, err);
+	int r = checkpoint_clear_way(p, m->saved, err);
 
-	if (r == 0)
-		r = read_network(p, &m->no_network, err);
-	if (r == 0)
-		r = checkpoint_clear_way(p, m->saved, err);
 	if (r < 0)
 		return r;
-	r = gvisor_start(m, child_steps, ARRAY_SIZE(child_steps), err);
+	r = gvisor_start(m, in_child, n, err);
 	gvisor_path(p, IMAGE_NAME, name);
 	(void)unlink(name);
 	if (r == 0)
@@ -341,6 +340,27 @@ static int start_again(struct gvisor_making *m, struct warren_error *err)
 	if (r == -EIO)
 		err->code = EREMOTEIO;
 	return -err->code;
+}
+
+static int start_again(struct gvisor_making *m, struct warren_error *err)
+{
+	int r = gvisor_find_runsc(m->sandbox->config, m->runsc, err);
+
+	if (r == 0)
+		r = read_network(m->sandbox, &m->no_network, err);
+	return r < 0 ? r
+		     : checkpoint_start_runsc(m, child_steps, ARRAY_SIZE(child_steps),
+					      err);
+}
+
+int gvisor_start_saved(struct gvisor_making *m, const struct gvisor_step *in_child,
+		       size_t n, struct warren_error *err)
+{
+	int r = set_room(m->sandbox, &m->cgroups, true, err);
+
+	if (r == 0)
+		r = checkpoint_start_runsc(m, in_child, n, err);
+	return r < 0 ? r : set_room(m->sandbox, &m->cgroups, false, err);
 }
 
 int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_error *err)

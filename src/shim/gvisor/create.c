@@ -31,6 +31,7 @@
 #define DISK_MIN       (1U << 20)
 #define MEMORY_MIN     (64U << 20)
 #define PASSWD_MAX     (1U << 20)
+#define IMAGE_TEXT_MAX (4096 + sizeof("dir:"))
 
 /*
  * Processes inside are limited inside, by RLIMIT_NPROC for each user. Outside, the sentry
@@ -119,13 +120,49 @@ static int check_cgroups(struct gvisor_making *m, struct warren_error *err)
 	return 0;
 }
 
+/* The image of a sandbox that hibernated: its name may refer to another one now. */
+static int create_saved_image(const struct gvisor_making *m, char ret[IMAGE_TEXT_MAX],
+			      struct warren_error *err)
+{
+	AUTO_CLOSE int fd = shim_sandbox_saved(m->sandbox, SHIM_SAVED_IMAGE, O_RDONLY);
+	ssize_t n = fd < 0 ? fd : fd_read_all(fd, ret, IMAGE_TEXT_MAX - 1);
+
+	if (n <= 0)
+		return error_errno(err, n < 0 ? (int)-n : EREMOTEIO,
+				   "read the image of its saved files");
+	ret[n] = '\0';
+	return 0;
+}
+
+/* A reference may name another image later, so record the image's id. */
+static int create_note_image(const struct gvisor_making *m, const char *ref,
+			     struct warren_error *err)
+{
+	const char *image = m->image.has_config ? m->image.config.id : ref;
+	char path[GVISOR_PATH_MAX];
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	gvisor_path(m->sandbox, "image", path);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, image, strlen(image));
+	return r < 0 ? error_errno(err, -r, "write '%s'", path) : 0;
+}
+
 static int open_image(struct gvisor_making *m, struct warren_error *err)
 {
-	int r = image_open(m->spec->image ? m->spec->image : "host",
-			   m->sandbox->state_dir, &m->image, err);
+	const char *ref = m->spec->image ? m->spec->image : "host";
+	char saved[IMAGE_TEXT_MAX];
+	int r = 0;
 
+	if (m->spec->restore) {
+		r = create_saved_image(m, saved, err);
+		ref = saved;
+	}
+	if (r == 0)
+		r = image_open(ref, m->sandbox->state_dir, &m->image, err);
 	m->has_image = r == 0;
-	return r;
+	return r < 0 ? r : create_note_image(m, ref, err);
 }
 
 static int create_open_in_image(void *ctx, const char *path)
@@ -209,11 +246,15 @@ int gvisor_join(struct gvisor_making *m, struct warren_error *err)
 	return cgroup_join(&m->cgroups, m->sandbox->id, err);
 }
 
-/* Send the namespace in which the root is mounted to the parent process. */
+/*
+ * Send the namespace in which the root is mounted, and the upper directory, to the parent
+ * process.
+ */
 static int create_hand_over(struct gvisor_making *m, struct warren_error *err)
 {
 	AUTO_CLOSE int ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	int r = ns < 0 ? -errno : fd_send(m->tell, "", 1, &ns, 1);
+	int r = ns < 0 ? -errno
+		       : fd_send(m->tell, "", 1, (const int[]){ ns, m->upper }, 2);
 
 	return r < 0 ? error_errno(err, -r, "send the mount namespace") : 0;
 }
@@ -396,12 +437,13 @@ static int hear_child(struct gvisor_making *m, int hear, struct warren_error *er
 	struct warren_error told;
 
 	for (;;) {
-		int fd = -1;
-		size_t n_fds = 1;
-		ssize_t n = fd_recv(hear, &told, sizeof(told), &fd, &n_fds, 0);
+		int fds[2] = { -1, -1 };
+		size_t n_fds = ARRAY_SIZE(fds);
+		ssize_t n = fd_recv(hear, &told, sizeof(told), fds, &n_fds, 0);
 
-		if (n == 1 && fd >= 0) {
-			m->sandbox->held = fd;
+		if (n == 1 && fds[1] >= 0) {
+			m->sandbox->held = fds[0];
+			m->sandbox->upper = fds[1];
 		} else if (n == (ssize_t)sizeof(told)) {
 			*err = told;
 			return -told.code;
@@ -441,7 +483,24 @@ int gvisor_start(struct gvisor_making *m, const struct gvisor_step *in_child, si
 
 static int gvisor_create_start(struct gvisor_making *m, struct warren_error *err)
 {
-	return gvisor_start(m, child_steps, ARRAY_SIZE(child_steps), err);
+	return m->saved < 0
+		       ? gvisor_start(m, child_steps, ARRAY_SIZE(child_steps), err)
+		       : gvisor_start_saved(m, child_steps, ARRAY_SIZE(child_steps), err);
+}
+
+/* Open what was saved of a sandbox that hibernated. */
+static int create_open_saved(struct gvisor_making *m, struct warren_error *err)
+{
+	if (!m->spec->restore)
+		return 0;
+	m->files =
+		shim_sandbox_saved(m->sandbox, SHIM_SAVED_FILES, O_RDONLY | O_DIRECTORY);
+	if (m->files < 0)
+		return error_errno(err, -m->files, "open the saved files");
+	m->saved = shim_sandbox_saved(m->sandbox, SHIM_SAVED_MEMORY, O_RDONLY);
+	return m->saved < 0 && m->saved != -ENOENT
+		       ? error_errno(err, -m->saved, "open the saved memory")
+		       : 0;
 }
 
 /* ---------------------------------------------------------------------- all steps */
@@ -451,6 +510,7 @@ static const struct gvisor_step steps[] = {
 	{ "inspect the cgroups", check_cgroups },
 	{ "read the limits", create_take_limits },
 	{ "open the image", open_image },
+	{ "find what was saved", create_open_saved },
 	{ "find the user", create_find_user },
 	{ "create its files", create_make_dirs },
 	{ "create its cgroup", gvisor_create_make_cgroup },
@@ -499,7 +559,7 @@ int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 	m->spec = spec;
 	m->no_network = spec->network == WARREN_NETWORK_NONE;
 	m->captured = spec->network == WARREN_NETWORK_CAPTURED;
-	m->saved = -1;
+	m->saved = m->files = -1;
 	cgroup_root_open(&m->cgroups);
 	r = run_steps(steps, ARRAY_SIZE(steps), m, err);
 	p->helper = GVISOR_FIRST;
@@ -514,6 +574,10 @@ int gvisor_create(struct shim_sandbox *p, const struct warren_spec *spec,
 	if (m->has_image && r < 0)
 		image_close(&m->image);
 	cgroup_root_close(&m->cgroups);
+	if (m->saved >= 0)
+		(void)close(m->saved);
+	if (m->files >= 0)
+		(void)close(m->files);
 	free(m);
 	return r < 0 ? error_wrap(err, "%s", p->name) : 0;
 }

@@ -69,7 +69,9 @@ struct gvisor_making {
 	bool has_image, has_cgroup;
 	bool no_network; /* not even loopback */
 	bool captured;   /* runsc uses the network namespace of network_create() */
-	int saved;       /* file to restore from; -1: a new sandbox */
+	int saved;       /* file to restore the processes from; -1: they are new */
+	int files;       /* directory of saved files; -1: none */
+	int upper;       /* in the child: see shim_sandbox.upper */
 	int held;        /* restore: the mount namespace */
 	int tell;        /* in the child: descriptor for its report */
 	struct initclient_user user;
@@ -147,6 +149,9 @@ __attribute__((noreturn)) void gvisor_exec(struct shim_sandbox *p,
 int gvisor_savable(struct shim_sandbox *p, int of, struct warren_error *err);
 int gvisor_save(struct shim_sandbox *p, int image, struct warren_error *err);
 int gvisor_restore(struct shim_sandbox *p, int image, int held, struct warren_error *err);
+/* Start the sandbox like gvisor_start(), with the processes of the file m->saved. */
+int gvisor_start_saved(struct gvisor_making *m, const struct gvisor_step *in_child,
+		       size_t n, struct warren_error *err);
 
 /* network.c */
 /* Step of the process that becomes runsc: enter a new network namespace. */

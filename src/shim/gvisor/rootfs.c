@@ -30,6 +30,7 @@
 #include "base/hosts.h"
 #include "os/mount.h"
 #include "os/ns.h"
+#include "os/tree_copy.h"
 #include "shim/gvisor/gvisor.h"
 
 #define PLAIN (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
@@ -179,21 +180,39 @@ static int attach_copy(int fd, const char *name, struct warren_error *err)
 	return mount_attach(fd, AT_FDCWD, name, err);
 }
 
+/*
+ * Create the upper directory, with the files of a sandbox that hibernated. The mount that
+ * the shim keeps of it has no parent, so that nothing else can be reached through it.
+ */
+static int rootfs_fill_upper(struct gvisor_making *m, struct warren_error *err)
+{
+	struct tree_copy copy = { 0 };
+	int r;
+
+	if (mkdir("u", 0755) < 0)
+		return error_errno(err, errno, "create an upper directory");
+	r = mount_copy(AT_FDCWD, "u", false, PLAIN, -1, &m->upper, err);
+	if (r < 0)
+		return r;
+	if (m->files >= 0)
+		return tree_copy(m->files, m->upper, &copy, err);
+	r = mkdir("u/etc", 0755) < 0 ? -errno : hosts_write("u", gvisor_hostname(m));
+	return r < 0 ? error_errno(err, -r, "write /etc/hosts") : 0;
+}
+
 /* Use mount(2), because an option of fsconfig(2) can have at most 255 characters. */
-static int gvisor_rootfs_mount_overlay(const struct gvisor_making *m,
-				       struct warren_error *err)
+static int gvisor_rootfs_mount_overlay(struct gvisor_making *m, struct warren_error *err)
 {
 	char options[IMAGE_LOWERS_MAX + 64];
 	int r;
 
 	(void)snprintf(options, sizeof(options),
 		       "lowerdir=%s,upperdir=u,workdir=w,userxattr", m->image.lowers);
-	if (mkdir("u", 0755) < 0 || mkdir("w", 0755) < 0 || mkdir("r", 0755) < 0 ||
-	    mkdir("u/etc", 0755) < 0)
-		return error_errno(err, errno, "create an upper directory");
-	r = hosts_write("u", gvisor_hostname(m));
+	if (mkdir("w", 0755) < 0 || mkdir("r", 0755) < 0)
+		return error_errno(err, errno, "create a directory");
+	r = rootfs_fill_upper(m, err);
 	if (r < 0)
-		return error_errno(err, -r, "write /etc/hosts");
+		return r;
 	if (mount("none", "r", "overlay", MS_NODEV | MS_NOSUID, options) < 0)
 		return error_errno(err, errno, "mount overlay");
 	return 0;

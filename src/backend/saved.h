@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* saved.h - what backends have in common that copy the files of a sandbox */
+#ifndef BACKEND_SAVED_H
+#define BACKEND_SAVED_H
+
+#include "base/error.h"
+
+/*
+ * Check that the file system of @dir has space for everything in the file system of
+ * @from. -ENOSPC: the message says how much is needed.
+ */
+int saved_check_space(int from, int dir, struct warren_error *err);
+/* Remove etc/hosts from the copy @dir if it is the file that Warren wrote. */
+void saved_drop_hosts(int dir, const char *hostname);
+
+#endif /* BACKEND_SAVED_H */
