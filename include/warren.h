@@ -401,6 +401,65 @@ struct warren_saved {
  */
 WARREN_PUBLIC int warren_save_files(struct warren_sandbox *sb, int dir, unsigned flags,
 				    struct warren_saved *ret, struct warren_error *err);
+/* A difference between the files of a sandbox and those of its image. */
+struct warren_change {
+	uint32_t record_size; /* of this record, with the path; a multiple of 8 */
+	uint32_t kind;        /* 'A': added; 'C': changed; 'D': deleted */
+	/* The file; if it was deleted, that of the image. */
+	uint32_t mode; /* type and permissions, as in stat(2) */
+	uint32_t uid, gid;
+	uint32_t mtime_nsec;
+	int64_t mtime_sec;
+	uint64_t size;
+	char path[]; /* "/..."; any bytes except NUL, which ends it */
+};
+
+/* Which changes warren_diff() returns, and what it found. */
+struct warren_diff {
+	uint64_t skip; /* do not return the first changes */
+	uint64_t max;  /* maximum number of changes to return; 0: WARREN_DIFF_MAX */
+	/* The result: */
+	uint64_t n;    /* changes that were returned */
+	bool more;     /* there are more changes after these */
+	bool too_deep; /* some directories are nested too deeply, and were not compared */
+};
+
+#define WARREN_DIFF_MAX 1000000
+/*
+ * Compare the files of the sandbox with its image, and append a struct warren_change for
+ * each difference to the file @fd, at most 16 MiB. A directory comes before its entries,
+ * but of a directory that was deleted, only the directory itself is returned. The time of
+ * a directory, mounts, and files with the same contents and attributes as in the image
+ * are no differences. The sandbox is not stopped: changes in the meantime may be missing.
+ */
+WARREN_PUBLIC int warren_diff(struct warren_sandbox *sb, int fd, struct warren_diff *diff,
+			      struct warren_error *err);
+/*
+ * Keep a copy of the files of a durable sandbox in the state directory, for
+ * warren_undo(). It replaces an earlier one. All processes are stopped until the copy is
+ * complete. -ENOSPC: the message says how much space is needed.
+ */
+WARREN_PUBLIC int warren_undo_keep(struct warren_sandbox *sb, struct warren_saved *ret,
+				   struct warren_error *err);
+/* What warren_undo() changed. */
+struct warren_undone {
+	uint64_t removed;   /* files and directories, without those in directories */
+	uint64_t restored;  /* files and directories whose contents came back */
+	uint64_t changed;   /* files and directories of which only attributes changed */
+	uint64_t frozen_ns; /* how long the processes were stopped */
+};
+
+/*
+ * Make the files of the sandbox what they were at warren_undo_keep(), and remove the
+ * copy. The processes continue; they are stopped for it. A file keeps its inode if it
+ * can, so that processes that have opened it see its old contents. -ENOENT: there is no
+ * copy. -ENOSPC: nothing has changed. After any other failure, the next call continues.
+ */
+WARREN_PUBLIC int warren_undo(struct warren_sandbox *sb, struct warren_undone *ret,
+			      struct warren_error *err);
+/* Remove the copy for warren_undo(); it is no error if there is none. */
+WARREN_PUBLIC int warren_undo_forget(struct warren *w, const char *id,
+				     struct warren_error *err);
 /*
  * Save the files of a durable sandbox to the state directory, where they survive a
  * failure of power, and destroy the sandbox. warren_create() with the same id and

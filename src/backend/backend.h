@@ -142,6 +142,15 @@ struct backend_ops {
 	int (*save_files)(void *state, struct backend_sandbox *sandbox, int dir,
 			  unsigned flags, struct warren_saved *ret,
 			  struct warren_error *err);
+	/* See warren_diff(). */
+	int (*diff)(void *state, struct backend_sandbox *sandbox, int fd,
+		    struct warren_diff *diff, struct warren_error *err);
+	/* See warren_undo(). */
+	int (*undo_keep)(void *state, struct backend_sandbox *sandbox,
+			 struct warren_saved *ret, struct warren_error *err);
+	int (*undo)(void *state, struct backend_sandbox *sandbox,
+		    struct warren_undone *ret, struct warren_error *err);
+	int (*undo_forget)(void *state, const char *id, struct warren_error *err);
 	/* On success, the sandbox has ended and @sandbox is freed. */
 	int (*hibernate)(void *state, struct backend_sandbox *sandbox,
 			 struct warren_saved *ret, struct warren_error *err);

@@ -18,6 +18,8 @@
 	X(session, "Run commands in a shell that keeps its state.") \
 	X(code, "Run a program once, in a new sandbox.") \
 	X(cp, "Copy files into or out of a sandbox.") \
+	X(diff, "List the files that were changed in a sandbox.") \
+	X(undo, "Restore the files from before the last command.") \
 	X(logs, "Show the output of a command in a sandbox.") \
 	X(top, "Show resource usage of sandboxes, live.") \
 	X(events, "Follow events, one on each line.") \

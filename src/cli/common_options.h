@@ -66,6 +66,9 @@
 #define OPT_TTY(at) \
 	"tty", 't', NULL, NULL, \
 	"allocate a terminal", opt_flag, (at)
+#define OPT_UNDOABLE(at) \
+	"undoable", 0, NULL, NULL, \
+	"let 'warren undo' restore the files from before the command", opt_flag, (at)
 #define OPT_TIMEOUT(says, at) \
 	"timeout", 0, "DURATION", "30s", \
 	(says), opt_duration, (at)

@@ -307,6 +307,48 @@ int warren_save_files(struct warren_sandbox *sb, int dir, unsigned flags,
 	return r < 0 ? error_wrap(err, "save the files of '%s'", sb->sandbox->id) : 0;
 }
 
+int warren_diff(struct warren_sandbox *sb, int fd, struct warren_diff *diff,
+		struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->diff)
+		return not_supported(sb, "a list of changed files", err);
+	r = ops->diff(sb->engine->state, sb->sandbox, fd, diff, err);
+	return r < 0 ? error_wrap(err, "find the changed files of '%s'", sb->sandbox->id)
+		     : 0;
+}
+
+int warren_undo_keep(struct warren_sandbox *sb, struct warren_saved *ret,
+		     struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->undo_keep)
+		return not_supported(sb, "undo", err);
+	r = ops->undo_keep(sb->engine->state, sb->sandbox, ret, err);
+	return r < 0 ? error_wrap(err, "keep the files of '%s'", sb->sandbox->id) : 0;
+}
+
+int warren_undo(struct warren_sandbox *sb, struct warren_undone *ret,
+		struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->undo)
+		return not_supported(sb, "undo", err);
+	r = ops->undo(sb->engine->state, sb->sandbox, ret, err);
+	return r < 0 ? error_wrap(err, "restore the files of '%s'", sb->sandbox->id) : 0;
+}
+
+int warren_undo_forget(struct warren *w, const char *id, struct warren_error *err)
+{
+	return w->ops->undo_forget ? w->ops->undo_forget(w->state, id, err) : 0;
+}
+
 int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
 		     struct warren_error *err)
 {

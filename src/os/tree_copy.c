@@ -145,11 +145,11 @@ static int copy_meta_at(struct copy_state *s, const char *name, const struct sta
 
 /* -------------------------------------------------------------------- contents */
 
-static int copy_range(struct copy_state *s, int from, int to, off_t at, off_t end)
+static int copy_range(struct tree_copy *c, int from, int to, off_t at, off_t end)
 {
-	uint64_t max = s->c->max_bytes;
+	uint64_t max = c->max_bytes;
 
-	if (max && (uint64_t)(end - at) > max - s->c->bytes)
+	if (max && (uint64_t)(end - at) > max - c->bytes)
 		return -EFBIG;
 	if (lseek(to, at, SEEK_SET) < 0)
 		return -errno;
@@ -162,17 +162,17 @@ static int copy_range(struct copy_state *s, int from, int to, off_t at, off_t en
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : -ESTALE; /* the file became shorter */
-		s->c->bytes += (uint64_t)n;
+		c->bytes += (uint64_t)n;
 	}
 	return 0;
 }
 
-static int copy_contents(struct copy_state *s, int from, int to, const struct stat *st)
+int tree_copy_contents(struct tree_copy *c, int from, int to, const struct stat *st)
 {
 	off_t at = 0;
 
 	if ((uint64_t)st->st_blocks * 512 >= (uint64_t)st->st_size)
-		return copy_range(s, from, to, 0, st->st_size);
+		return copy_range(c, from, to, 0, st->st_size);
 	if (ftruncate(to, st->st_size) < 0)
 		return -errno;
 	for (;;) {
@@ -185,7 +185,7 @@ static int copy_contents(struct copy_state *s, int from, int to, const struct st
 		end = lseek(from, at, SEEK_HOLE);
 		if (end < 0)
 			return -errno;
-		r = copy_range(s, from, to, at, end < st->st_size ? end : st->st_size);
+		r = copy_range(c, from, to, at, end < st->st_size ? end : st->st_size);
 		if (r < 0)
 			return r;
 		at = end;
@@ -208,7 +208,7 @@ static int copy_regular(struct copy_state *s, const char *name, const struct sta
 		    0600);
 	if (to < 0)
 		return -errno;
-	r = st->st_size > 0 ? copy_contents(s, from, to, st) : 0;
+	r = st->st_size > 0 ? tree_copy_contents(s->c, from, to, st) : 0;
 	return r < 0 ? r : copy_meta(s, from, to, st);
 }
 

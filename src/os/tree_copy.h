@@ -42,4 +42,11 @@ struct tree_copy {
  */
 int tree_copy(int from, int to, struct tree_copy *c, struct warren_error *err);
 
+/*
+ * Copy only the contents of the file @from, of which @st is known, to the empty file @to.
+ * Returns 0 or -errno.
+ */
+struct stat;
+int tree_copy_contents(struct tree_copy *c, int from, int to, const struct stat *st);
+
 #endif /* OS_TREE_COPY_H */

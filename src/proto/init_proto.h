@@ -108,6 +108,7 @@ enum proto_type {
 	/* Sent to init, like those further above. */
 	PROTO_UPPER,
 	PROTO_NAME_MEMORY,
+	PROTO_LOWER,
 	/* Messages from init, or from the child before it becomes init. */
 	PROTO_FAILED = 64,
 	PROTO_READY,
@@ -137,15 +138,18 @@ enum proto_role {
 	PROTO_ROLE_CPU,
 	PROTO_ROLE_PIDS,
 	PROTO_ROLE_UNIFIED, /* v2: the only directory */
-	PROTO_ROLE_UPPER,   /* not a cgroup: see struct proto_upper */
+	/* Not cgroups: see struct proto_upper. */
+	PROTO_ROLE_UPPER,
+	PROTO_ROLE_LOWER,
 	PROTO_ROLE_MAX,
 };
 
 #define PROTO_ROLE_DIRS PROTO_ROLE_MEMORY
 #define PROTO_DIRS      (PROTO_ROLE_MAX - PROTO_ROLE_DIRS)
-/* The upper directory always has this number, so that the engine can take it from init.
- */
+/* These directories always have these numbers, so that the engine can take them from
+ * init. */
 #define PROTO_FD_UPPER (PROTO_FD_DIRS + PROTO_ROLE_UPPER - PROTO_ROLE_DIRS)
+#define PROTO_FD_LOWER (PROTO_FD_DIRS + PROTO_ROLE_LOWER - PROTO_ROLE_DIRS)
 
 /* The root has just been mounted: init must reopen its files. */
 #define PROTO_CONFIG_ROOTED (1U << 0)
@@ -414,8 +418,9 @@ struct proto_worker {
 
 /*
  * Get the upper directory of the root's overlay, which contains everything that was
- * written to the root: the REPLY contains it (O_PATH). -EOPNOTSUPP: this init has none,
- * because an older program created the sandbox.
+ * written to the root: the REPLY contains it (O_PATH). With PROTO_LOWER as type, get the
+ * files of the image, as they are below it. -EOPNOTSUPP: this init has none, because an
+ * older program created the sandbox.
  */
 struct proto_upper {
 	struct proto_header h;

@@ -31,6 +31,10 @@ static const struct {
 	[WIRE_CAPTURE] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_HIBERNATE] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_TRUST] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_DIFF] = { sizeof(struct warden_proto_diff), false, true },
+	[WIRE_UNDO_KEEP] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_UNDO] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_UNDO_FORGET] = { sizeof(struct warden_proto_sandbox), false, true },
 };
 
 /* Return the number of strings in warden_proto_create before the environment: the texts

@@ -63,6 +63,10 @@ enum warden_proto_type {
 	 * warren-egress, with warren_trust().
 	 */
 	WIRE_TRUST,
+	WIRE_DIFF,        /* struct warden_proto_diff; reply: a file, the result */
+	WIRE_UNDO_KEEP,   /* struct warden_proto_sandbox; reply: struct warren_saved */
+	WIRE_UNDO,        /* struct warden_proto_sandbox; reply: struct warren_undone */
+	WIRE_UNDO_FORGET, /* struct warden_proto_sandbox */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */
@@ -98,6 +102,19 @@ struct warden_proto_update {
 	struct warden_proto_header h;
 	char id[16];
 	uint64_t limits[SPEC_LIVE_MAX]; /* 0: unchanged */
+};
+
+/*
+ * Compare the sandbox with its image. The reply has a file with records of the type
+ * struct warren_change, and a struct warren_diff.
+ */
+#define WIRE_DIFF_MAX 20000
+
+struct warden_proto_diff {
+	struct warden_proto_header h;
+	char id[16];
+	uint64_t skip;
+	uint64_t max; /* at most WIRE_DIFF_MAX */
 };
 
 struct warden_proto_stats {

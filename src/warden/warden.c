@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -247,6 +248,67 @@ static int warden_do_hibernate(struct work *k, const void *msg, struct warren_er
 	return r;
 }
 
+static int warden_do_diff(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_diff *m = msg;
+	AUTO_CLOSE int fd = memfd_create("warren-diff", MFD_CLOEXEC);
+	struct warren_diff diff = { .skip = m->skip, .max = m->max };
+	struct warren_sandbox *sb = NULL;
+	int r;
+
+	if (diff.max == 0 || diff.max > WIRE_DIFF_MAX)
+		diff.max = WIRE_DIFF_MAX;
+	if (fd < 0)
+		return error_errno(err, errno, "create a file for the result");
+	r = warden_find(k, m->id, &sb, err);
+	if (r == 0)
+		r = warren_diff(sb, fd, &diff, err);
+	sb = warren_release(sb);
+	if (r < 0)
+		return r;
+	buf_add(&k->reply, &diff, sizeof(diff));
+	k->fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int warden_do_undo_keep(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_sandbox *sandbox = msg;
+	struct warren_sandbox *sb = NULL;
+	struct warren_saved saved;
+	int r = warden_find(k, sandbox->id, &sb, err);
+
+	if (r == 0)
+		r = warren_undo_keep(sb, &saved, err);
+	sb = warren_release(sb);
+	if (r == 0)
+		buf_add(&k->reply, &saved, sizeof(saved));
+	return r;
+}
+
+static int warden_do_undo(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_sandbox *sandbox = msg;
+	struct warren_sandbox *sb = NULL;
+	struct warren_undone undone;
+	int r = warden_find(k, sandbox->id, &sb, err);
+
+	if (r == 0)
+		r = warren_undo(sb, &undone, err);
+	sb = warren_release(sb);
+	if (r == 0)
+		buf_add(&k->reply, &undone, sizeof(undone));
+	return r;
+}
+
+static int warden_do_undo_forget(struct work *k, const void *msg,
+				 struct warren_error *err)
+{
+	const struct warden_proto_sandbox *sandbox = msg;
+
+	return warren_undo_forget(k->engine, sandbox->id, err);
+}
+
 static int warden_do_stats(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_sandbox *sandbox = msg;
@@ -405,6 +467,10 @@ static const struct {
 	[WIRE_EGRESS] = { warden_do_egress, false },
 	[WIRE_CAPTURE] = { warden_do_capture, true },
 	[WIRE_HIBERNATE] = { warden_do_hibernate, true },
+	[WIRE_DIFF] = { warden_do_diff, false },
+	[WIRE_UNDO_KEEP] = { warden_do_undo_keep, true },
+	[WIRE_UNDO] = { warden_do_undo, true },
+	[WIRE_UNDO_FORGET] = { warden_do_undo_forget, false },
 	[WIRE_VOLUME] = { warden_do_volume, false },
 	[WIRE_TRUST] = { warden_do_trust, true },
 };
@@ -491,12 +557,13 @@ static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
 	buf_done(&k.reply);
 }
 
-/* Does the request copy the files of a sandbox? */
+/* Does the request copy or compare the files of a sandbox? */
 static bool warden_copies(const struct warden_proto_header *h)
 {
 	const struct warden_proto_create *create = (const void *)h;
 
-	return h->type == WIRE_HIBERNATE ||
+	return h->type == WIRE_HIBERNATE || h->type == WIRE_DIFF ||
+	       h->type == WIRE_UNDO_KEEP || h->type == WIRE_UNDO ||
 	       (h->type == WIRE_CREATE && create->flags & SPEC_RESTORE_BIT);
 }
 

@@ -69,6 +69,10 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_VOLUME] = sizeof(struct warden_proto_volume),
 	[WIRE_HIBERNATE] = sizeof(struct warden_proto_sandbox),
 	[WIRE_TRUST] = sizeof(struct warden_proto_sandbox),
+	[WIRE_DIFF] = sizeof(struct warden_proto_diff),
+	[WIRE_UNDO_KEEP] = sizeof(struct warden_proto_sandbox),
+	[WIRE_UNDO] = sizeof(struct warden_proto_sandbox),
+	[WIRE_UNDO_FORGET] = sizeof(struct warden_proto_sandbox),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)

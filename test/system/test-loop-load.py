@@ -112,7 +112,7 @@ BIG_TEXT = "x" * (900 << 10)
 
 
 @drive("create_sandbox", "get_sandbox", "update_sandbox", "wait_sandbox", "get_sandbox_stats", "pause_sandbox", "resume_sandbox",
-       "stop_sandbox", "start_sandbox", "hibernate_sandbox")
+       "stop_sandbox", "start_sandbox", "hibernate_sandbox", "undo_command", "list_changes")
 def small_things():
     labels = {f"l{i}": "v" * 200 for i in range(16)}
     box = w.create(labels=labels, env=BIG_ENV)
@@ -121,6 +121,9 @@ def small_things():
     at_once(10, lambda i: w.ask("PATCH", path, {"labels": labels}, status=200))
     at_once(10, lambda i: w.ask("GET", f"{path}/wait", query={"state": "running"}, status=200))
     at_once(10, lambda i: w.ask("GET", f"{path}/stats", status=200))
+    w.run(box, "python3 -c 'for i in range(5000): open(\"/srv/\" + \"x\" * 200 + str(i), \"w\")'", undoable=True)
+    at_once(10, lambda i: w.ask("GET", f"{path}/diff", status=200))
+    w.ask("POST", f"{path}/undo", status=200)
     w.ask("POST", f"{path}/pause", status=200)
     w.ask("POST", f"{path}/resume", status=200)
     w.ask("POST", f"{path}/stop", status=200)

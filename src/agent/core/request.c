@@ -29,6 +29,7 @@ bool request_is_sound(int c, size_t size)
 		[PROTO_NOTIFY] = sizeof(struct proto_notify),
 		[PROTO_UPPER] = sizeof(struct proto_upper),
 		[PROTO_NAME_MEMORY] = sizeof(struct proto_save),
+		[PROTO_LOWER] = sizeof(struct proto_upper),
 	};
 	const struct proto_header *h = (const void *)inbox;
 

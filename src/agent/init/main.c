@@ -50,6 +50,22 @@ static void enter_root(void)
 		init_end();
 }
 
+/* These directories have fixed numbers. */
+static void init_keep_dir(unsigned role, int fd)
+{
+	int number = PROTO_FD_DIRS + (int)(role - PROTO_ROLE_DIRS);
+
+	(void)SYS_3(SYS_dup3, fd, number, O_CLOEXEC);
+	(void)sys_close(fd);
+	init.dir[role] = number;
+}
+
+static void init_give_dir(int c, uint32_t seq, unsigned role)
+{
+	conn_reply(c, seq, init.dir[role] < 0 ? -EOPNOTSUPP : 0, PROTO_STAGE_NONE,
+		   init.dir[role]);
+}
+
 static void init_configure(const struct proto_config *msg, int *fds, size_t n_fds)
 {
 	if (msg->flags & PROTO_CONFIG_ROOTED)
@@ -65,9 +81,8 @@ static void init_configure(const struct proto_config *msg, int *fds, size_t n_fd
 		case PROTO_ROLE_ALIVE:
 			break; /* the descriptor only needs to stay open */
 		case PROTO_ROLE_UPPER:
-			(void)SYS_3(SYS_dup3, fds[i], PROTO_FD_UPPER, O_CLOEXEC);
-			(void)sys_close(fds[i]);
-			init.dir[PROTO_ROLE_UPPER] = PROTO_FD_UPPER;
+		case PROTO_ROLE_LOWER:
+			init_keep_dir(msg->role[i], fds[i]);
 			break;
 		default:
 			if (msg->role[i] < PROTO_ROLE_MAX)
@@ -128,8 +143,10 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 		file_worker_start(c, msg);
 		return;
 	case PROTO_UPPER:
-		conn_reply(c, h->seq, init.dir[PROTO_ROLE_UPPER] < 0 ? -EOPNOTSUPP : 0,
-			   PROTO_STAGE_NONE, init.dir[PROTO_ROLE_UPPER]);
+		init_give_dir(c, h->seq, PROTO_ROLE_UPPER);
+		return;
+	case PROTO_LOWER:
+		init_give_dir(c, h->seq, PROTO_ROLE_LOWER);
 		return;
 	default:
 		if (!attach_dispatch(c, msg, fds, n_fds))
@@ -145,9 +162,11 @@ static void take_directories(void)
 	for (int i = 0; i < PROTO_DIRS; i++)
 		if (SYS_3(SYS_fcntl, PROTO_FD_DIRS + i, F_SETFD, FD_CLOEXEC) == 0)
 			init.dir[PROTO_ROLE_DIRS + i] = PROTO_FD_DIRS + i;
-	/* Keep its number free until CONFIG brings it. */
+	/* Keep their numbers free until CONFIG brings them. */
 	if (init.dir[PROTO_ROLE_UPPER] < 0)
 		(void)SYS_3(SYS_dup3, 0, PROTO_FD_UPPER, O_CLOEXEC);
+	if (init.dir[PROTO_ROLE_LOWER] < 0)
+		(void)SYS_3(SYS_dup3, 0, PROTO_FD_LOWER, O_CLOEXEC);
 }
 
 static void init_start(void)

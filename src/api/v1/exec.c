@@ -129,6 +129,7 @@ int exec_wanted_read(const struct config *cfg, const struct body *body,
 		.input = body_bool(body, "stdin") || body_has(body, "input") ||
 			 body_has(body, "input_base64"),
 		.timeout_ms = (uint64_t)body_int(body, "timeout_ms"),
+		.undoable = body_bool(body, "undoable"),
 		.journal = journal < cfg->journal_max ? journal : cfg->journal_max,
 	};
 	body_live_limits(&limits, &w->start.limits);

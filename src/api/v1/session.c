@@ -11,6 +11,7 @@
 #include "base/strv.h"
 #include "base/utf8.h"
 #include "config/config.h"
+#include "service/core/undo.h"
 
 static struct session *call_session(struct call *c, struct sandbox **ret_sandbox)
 {
@@ -528,7 +529,7 @@ static void refuse_exec(struct call *c, const struct warren_error *err)
 		call_fail(c, err);
 }
 
-static void v1_session_run(struct call *c, bool stream)
+static void v1_session_start(struct call *c, bool stream)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	const char *text = body_text(&c->body, "command");
@@ -556,6 +557,7 @@ static void v1_session_run(struct call *c, bool stream)
 			       .stream = stream };
 	c->state = k;
 	c->gone = session_running_gone;
+	session_undoable(session, body_bool(&c->body, "undoable"));
 	if (session_run(session, text, strlen(text),
 			(uint64_t)body_int(&c->body, "timeout_ms"), &k->command,
 			&err) < 0) {
@@ -569,6 +571,39 @@ static void v1_session_run(struct call *c, bool stream)
 		c->stop = session_on_stop;
 		call_begin_stream(c, k->sse);
 	}
+}
+
+static void v1_session_on_kept(struct call *c, bool stream, int r,
+			       const struct warren_error *err)
+{
+	if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req)
+		v1_session_start(c, stream);
+	call_unref(c);
+}
+
+static void v1_session_on_kept_run(void *ctx, int r, const struct warren_error *err)
+{
+	v1_session_on_kept(ctx, false, r, err);
+}
+
+static void v1_session_on_kept_stream(void *ctx, int r, const struct warren_error *err)
+{
+	v1_session_on_kept(ctx, true, r, err);
+}
+
+/* An undoable command starts when a copy of the files has been made. */
+static void v1_session_run(struct call *c, bool stream)
+{
+	struct sandbox *sandbox;
+
+	if (!body_bool(&c->body, "undoable"))
+		v1_session_start(c, stream);
+	else if (call_session(c, &sandbox))
+		undo_use(sandbox, true,
+			 stream ? v1_session_on_kept_stream : v1_session_on_kept_run,
+			 call_ref(c));
 }
 
 /* The sandbox is awake, and the session has a shell. */

@@ -548,7 +548,8 @@ static void mounter_main(struct native_plan *p)
 	if (run_phase(p, MOUNTER, &err) < 0)
 		child_report(p->stage, &err);
 	else
-		(void)fd_send(p->stage, &ready, sizeof(ready), p->dirs + DIR_UPPER, 1);
+		(void)fd_send(p->stage, &ready, sizeof(ready), p->dirs + DIR_UPPER,
+			      DIRS_OF_ROOT);
 	_exit(0);
 }
 

@@ -23,6 +23,7 @@
 
 #include "backend/native/create_op.h"
 #include "backend/native/durable.h"
+#include "backend/native/undo.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "os/mount.h"
@@ -508,8 +509,10 @@ static int create_remove(struct native *n, struct native_sandbox *sandbox,
 	 * taken, they do not.
 	 */
 	if (r == 0) {
-		if (sandbox->has_socket)
+		if (sandbox->has_socket) {
+			undo_drop(n, sandbox->base.id);
 			durable_remove(n, sandbox->base.id);
+		}
 		engine_registry_release(n, sandbox);
 	} else {
 		n->leftovers = true;
@@ -677,7 +680,9 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 	 */
 	m->lend =
 		n->privileged && !SANITIZED; /* sanitizers keep a shadow of each stack */
-	m->child_end = m->userns = m->stage = m->listener = m->upper = -1;
+	m->child_end = m->userns = m->stage = m->listener = -1;
+	for (size_t i = 0; i < DIRS_OF_ROOT; i++)
+		m->root_dirs[i] = -1;
 	m->sandbox = calloc(1, sizeof(*m->sandbox));
 	if (!m->sandbox)
 		return error_errno(err, ENOMEM, "allocate a sandbox");
@@ -709,8 +714,9 @@ void create_op_end(struct create_op *m, int r)
 		(void)close(m->child_end);
 	if (m->stage >= 0)
 		(void)close(m->stage);
-	if (m->upper >= 0)
-		(void)close(m->upper);
+	for (size_t i = 0; i < DIRS_OF_ROOT; i++)
+		if (m->root_dirs[i] >= 0)
+			(void)close(m->root_dirs[i]);
 	if (m->listener >= 0)
 		(void)close(m->listener);
 	if (m->plan->saved >= 0)

@@ -31,7 +31,8 @@ struct create_op {
 	int listener;
 	int userns;
 	int stage; /* prepared sandbox: socket to the process that mounts; otherwise -1 */
-	int upper; /* prepared sandbox: its upper directory; otherwise -1 */
+	/* Prepared sandbox: the directories of its root; otherwise -1. */
+	int root_dirs[DIRS_OF_ROOT];
 	uint64_t started;
 	struct warren_step outside[MAKING_STEPS_MAX];
 	size_t n_outside;

@@ -18,6 +18,7 @@
 #include "backend/kind.h"
 #include "backend/native/durable.h"
 #include "backend/native/native.h"
+#include "backend/native/undo.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "initclient/sandbox_socket.h"
@@ -312,6 +313,10 @@ const struct backend_ops backend_native = {
 	.capture_network = native_capture_network,
 	.trust = native_trust,
 	.save_files = native_save_files,
+	.diff = native_diff,
+	.undo_keep = undo_keep,
+	.undo = undo_restore,
+	.undo_forget = undo_forget,
 	.hibernate = native_hibernate,
 	.forget_saved = native_forget_saved,
 	.image = native_image,

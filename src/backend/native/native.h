@@ -13,7 +13,9 @@
  *	engine_registry.c	live engines, id ranges, the cleanup after a crash
  *	orphan.c		sandboxes whose run directory is gone
  *	durable.c		sandboxes that outlive their creator
+ *	files_child.c		a child that works on the files of a sandbox
  *	save.c			copies the files of a sandbox, and hibernates it
+ *	diff.c			compares the files of a sandbox with its image
  *	scratch_disk.c		scratch space in a disk image, instead of in memory
  *	volume.c		file systems of volumes
  *	idmap.c			id maps of sandboxes and volumes
@@ -45,8 +47,10 @@
 #include "proto/init_proto.h"
 
 #define NATIVE_MOUNTS_MAX 64
-/* Index of the upper directory in native_plan.dirs. */
+/* Indexes in native_plan.dirs: the upper directory, and the image's files below it. */
 #define DIR_UPPER        (PROTO_ROLE_UPPER - PROTO_ROLE_DIRS)
+#define DIR_LOWER        (PROTO_ROLE_LOWER - PROTO_ROLE_DIRS)
+#define DIRS_OF_ROOT     2 /* both, one after the other */
 #define NATIVE_STEPS_MAX 48
 /*
  * Descriptors that the parent sends to the child: scratch space, saved files, layers,
@@ -259,6 +263,12 @@ int orphan_remove(void *state, const char *id, struct warren_error *err);
 /* save.c */
 int native_save_files(void *state, struct backend_sandbox *base, int dir, unsigned flags,
 		      struct warren_saved *ret, struct warren_error *err);
+/*
+ * Get a directory of the root, of the role PROTO_ROLE_UPPER or PROTO_ROLE_LOWER, which
+ * only a process without privileges may use: files_child.h.
+ */
+int native_root_dir(struct native_sandbox *sandbox, unsigned role, int *ret_fd,
+		    struct warren_error *err);
 int native_hibernate(void *state, struct backend_sandbox *base, struct warren_saved *ret,
 		     struct warren_error *err);
 int native_forget_saved(void *state, const char *id, struct warren_error *err);
@@ -274,6 +284,10 @@ int saved_open(struct create_op *m, struct warren_error *err);
 void saved_drop(struct create_op *m);
 /* Remove saved files of sandboxes that live, and incomplete ones. */
 void saved_sweep(struct native *n);
+
+/* diff.c */
+int native_diff(void *state, struct backend_sandbox *base, int fd,
+		struct warren_diff *diff, struct warren_error *err);
 
 /* scratch_disk.c */
 bool scratch_disk_tmpfs_has_xattrs(void);

@@ -215,19 +215,19 @@ static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 		struct proto_header h;
 		struct warren_error err;
 	} msg = { 0 };
-	size_t n_fds = 1;
-	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), &m->upper, &n_fds, 0);
+	size_t n_fds = DIRS_OF_ROOT;
+	ssize_t n = fd_recv(m->stage, &msg, sizeof(msg), m->root_dirs, &n_fds, 0);
 
 	/*
 	 * If the process ended before it read everything, this error is seen first, and
 	 * the process's message comes after it.
 	 */
 	if (n == -ECONNRESET) {
-		n_fds = 1;
-		n = fd_recv(m->stage, &msg, sizeof(msg), &m->upper, &n_fds, 0);
+		n_fds = DIRS_OF_ROOT;
+		n = fd_recv(m->stage, &msg, sizeof(msg), m->root_dirs, &n_fds, 0);
 	}
-	if (n <= 0 || n_fds == 0)
-		m->upper = -1;
+	for (size_t i = n < 0 ? 0 : n_fds; i < DIRS_OF_ROOT; i++)
+		m->root_dirs[i] = -1;
 	if (n <= 0)
 		return error_errno(err, n < 0 ? (int)-n : EPIPE, "wait for the mounts");
 	if (msg.h.type == PROTO_READY)
@@ -250,22 +250,22 @@ static int send_layers(struct create_op *m, struct warren_error *err)
 
 /*
  * The root is mounted: tell init to open its descriptors in the root, to hold the
- * image's lock, and to keep the upper directory.
+ * image's lock, and to keep the directories of the root.
  */
 static int say_rooted(struct create_op *m, struct warren_error *err)
 {
 	struct proto_config msg = { .h = { .version = PROTO_VERSION,
 					   .type = PROTO_CONFIG },
 				    .flags = PROTO_CONFIG_ROOTED };
-	int fds[2], r;
+	int fds[1 + DIRS_OF_ROOT], r;
 
 	if (m->sandbox->image_lock >= 0) {
 		fds[msg.n] = m->sandbox->image_lock;
 		msg.role[msg.n++] = PROTO_ROLE_ALIVE;
 	}
-	if (m->upper >= 0) {
-		fds[msg.n] = m->upper;
-		msg.role[msg.n++] = PROTO_ROLE_UPPER;
+	for (unsigned i = 0; i < DIRS_OF_ROOT && m->root_dirs[i] >= 0; i++) {
+		fds[msg.n] = m->root_dirs[i];
+		msg.role[msg.n++] = (uint8_t)(PROTO_ROLE_UPPER + i);
 	}
 	r = fd_send(m->sandbox->control, &msg, sizeof(msg), fds, msg.n);
 	return r < 0 ? error_errno(err, -r, "configure init") : 0;

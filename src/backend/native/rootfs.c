@@ -219,16 +219,25 @@ static int attach_stack(struct native_plan *p, size_t *next, struct warren_error
 }
 
 /* Use mount(2), because an option of fsconfig(2) can have at most 255 characters. */
-static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
+static int mount_overlay_by_path(const struct native_plan *p, const char *at,
+				 const char *more, struct warren_error *err)
 {
 	char options[4096];
 
-	if (snprintf(options, sizeof(options),
-		     "lowerdir=%s,upperdir=u,workdir=w,userxattr",
-		     p->image.lowers) >= (int)sizeof(options))
+	if (snprintf(options, sizeof(options), "lowerdir=%s,%suserxattr", p->image.lowers,
+		     more) >= (int)sizeof(options))
 		return error_errno(err, E2BIG, "list the layers");
-	if (mount("none", "r", "overlay", MS_NODEV | MS_NOSUID, options) < 0)
+	if (mount("none", at, "overlay", MS_NODEV | MS_NOSUID, options) < 0)
 		return error_errno(err, errno, "mount overlay");
+	return 0;
+}
+
+static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
+{
+	int r = mount_overlay_by_path(p, "r", "upperdir=u,workdir=w,", err);
+
+	if (r < 0)
+		return r;
 	p->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return p->root < 0 ? error_errno(err, errno, "open the root") : 0;
 }
@@ -250,12 +259,41 @@ static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 	return r < 0 ? r : mount_attach(p->root, AT_FDCWD, "r", err);
 }
 
+/*
+ * init also keeps a view of the layers without the upper directory, so that changes can
+ * be found and undone (diff.c). A stack of one layer needs no overlay, and may not be
+ * one.
+ */
+static int rootfs_keep_lower(struct native_plan *p, struct warren_error *err)
+{
+	const uint64_t attr = PLAIN | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY;
+	struct mount_option options[] = { { "lowerdir", p->image.lowers },
+					  { "userxattr", NULL },
+					  { NULL, NULL } };
+	const char *at = p->image.lowers;
+	int r = 0;
+
+	if (strchr(at, ':') && strlen(at) <= 255)
+		return mount_new("overlay", options, attr, &p->dirs[DIR_LOWER], err);
+	if (strchr(at, ':')) {
+		at = "v";
+		if (mkdir(at, 0755) < 0)
+			return error_errno(err, errno, "create a mount point");
+		r = mount_overlay_by_path(p, at, "", err);
+	}
+	return r < 0 ? r
+		     : mount_copy(AT_FDCWD, at, false, attr, -1, &p->dirs[DIR_LOWER],
+				  err);
+}
+
 /* Mount the root as an overlay, and the other trees as they are. */
 int rootfs_trees(struct native_plan *p, struct warren_error *err)
 {
 	size_t next = (size_t)p->on_disk + p->restores;
 	int r = attach_stack(p, &next, err);
 
+	if (r == 0)
+		r = rootfs_keep_lower(p, err);
 	if (r == 0)
 		r = rootfs_mount_overlay(p, err);
 	for (size_t i = 0; r == 0 && i < p->image.n_mounts; i++) {

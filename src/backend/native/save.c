@@ -3,11 +3,9 @@
  * save.c - copy the files of a sandbox; save them for a sandbox that hibernates
  *
  * Everything that was written to the root is in the upper directory of its overlay, to
- * which init has a descriptor (PROTO_FD_UPPER). A compromised init could present another
- *directory as this one, so only a process without privileges on the host may read it.
- *Therefore a child of this process does the copy, as root of a user namespace with the
- *ids of the sandbox: it can read what the sandbox can read, and no more. It writes
- *through a mount that maps these ids back.
+ * which init has a descriptor (PROTO_FD_UPPER). A child without privileges on the host
+ * makes the copy (files_child.h). It writes through a mount that maps the ids of the
+ * sandbox back.
  *
  *	<state_dir>/saved/<id>		the files of a sandbox that hibernates
  *	<state_dir>/saved/.new-<id>	an incomplete copy
@@ -18,25 +16,18 @@
  * before the sandbox ends, and is removed after the sandbox is back. The next engine of
  * the same name removes what a crash left in between (saved_sweep()).
  */
-#include <linux/sched.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "backend/native/create_op.h"
 #include "backend/native/durable.h"
+#include "backend/native/files_child.h"
+#include "backend/native/undo.h"
 #include "backend/saved.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -44,8 +35,6 @@
 #include "image/ref.h"
 #include "image/store.h"
 #include "initclient/sandbox_socket.h"
-#include "os/mount.h"
-#include "os/ns.h"
 #include "os/tree_copy.h"
 
 #define SAVED_NEW    "new-"
@@ -54,172 +43,16 @@
 /* Size of a name that begins with a dot and one of these prefixes. */
 #define SAVED_NAME_SIZE (sizeof("." SAVED_FROZEN) + ID_LEN)
 
-/* ------------------------------------------------------------- the child's side */
-
-struct save_report {
-	struct warren_error err; /* code 0: success */
-	struct tree_copy copy;
-};
-
-/* The numbers of the child's descriptors; all others are closed. */
-enum {
-	SAVE_CONTROL = 3,
-	SAVE_FROM,
-	SAVE_FDS,
-};
-
-static int save_become_root(struct warren_error *err)
+/* Runs in the child. */
+static int save_task(const struct files_child_task *task, const int *fds, int dir,
+		     struct files_child_report *report)
 {
-	/* -EPERM: the one-id map of an ordinary user forbids it. */
-	if (syscall(SYS_setgroups, 0, NULL) < 0 && errno != EPERM)
-		return error_errno(err, errno, "setgroups");
-	if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
-		return error_errno(err, errno, "become root of the user namespace");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		return error_errno(err, errno, "prctl");
-	return 0;
-}
+	struct tree_copy copy = { .only_root = task->only_root };
+	int r = tree_copy(fds[0], dir, &copy, &report->err);
 
-static int save_place_fds(int control, int from, struct warren_error *err)
-{
-	int high[] = { fcntl(control, F_DUPFD_CLOEXEC, SAVE_FDS),
-		       fcntl(from, F_DUPFD_CLOEXEC, SAVE_FDS) };
-
-	if (high[0] < 0 || high[1] < 0 || dup2(high[0], SAVE_CONTROL) < 0 ||
-	    dup2(high[1], SAVE_FROM) < 0 || close_range(SAVE_FDS, ~0U, 0) < 0)
-		return error_errno(err, errno, "place the descriptors");
-	return 0;
-}
-
-/* Wait for two messages: the ids are mapped (with the destination), and begin. */
-static int save_await(int *ret_to, struct warren_error *err)
-{
-	size_t n_fds = 1;
-	char byte;
-	ssize_t n = fd_recv(SAVE_CONTROL, &byte, 1, ret_to, &n_fds, 0);
-
-	if (n == 1 && n_fds == 1)
-		return 0;
-	return error_errno(err, n < 0 ? (int)-n : EPIPE, "wait for the directory");
-}
-
-static int save_await_begin(struct warren_error *err)
-{
-	char byte;
-	ssize_t n = recv(SAVE_CONTROL, &byte, 1, 0);
-
-	return n == 1 ? 0 : error_errno(err, n < 0 ? errno : EPIPE, "wait to begin");
-}
-
-/* Runs after clone(2) of a process with threads: no malloc(3), no locks. */
-_Noreturn static void save_main(int control, int from, bool only_root)
-{
-	struct save_report report = { .err = WARREN_ERROR_INIT,
-				      .copy = { .only_root = only_root } };
-	int to = -1, r;
-
-	if (save_place_fds(control, from, &report.err) < 0)
-		_exit(1);
-	r = save_await(&to, &report.err);
-	if (r == 0)
-		r = save_become_root(&report.err);
-	if (r == 0)
-		r = save_await_begin(&report.err);
-	if (r == 0)
-		r = tree_copy(SAVE_FROM, to, &report.copy, &report.err);
-	if (r == 0)
-		report.err = (struct warren_error)WARREN_ERROR_INIT;
-	(void)fd_send(SAVE_CONTROL, &report, sizeof(report), NULL, 0);
-	_exit(0);
-}
-
-/* ---------------------------------------------------------------- our own side */
-
-struct save_child {
-	int pidfd, control;
-};
-
-static void save_child_done(struct save_child *c)
-{
-	siginfo_t info;
-
-	if (c->pidfd >= 0) {
-		(void)pidfd_send_signal(c->pidfd, SIGKILL, NULL, 0);
-		/* -ECHILD: SIGCHLD is ignored, as in the warden. */
-		while (waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED) < 0 &&
-		       errno == EINTR)
-			;
-		(void)close(c->pidfd);
-	}
-	if (c->control >= 0)
-		(void)close(c->control);
-}
-
-/* Map the child's ids, and give it the destination. */
-static int save_admit(const struct native_sandbox *sandbox, pid_t pid, int control,
-		      int dir, struct warren_error *err)
-{
-	const struct native *n = sandbox->engine;
-	AUTO_CLOSE int userns = -1, to = -1;
-	struct ns_maps maps;
-	int r;
-
-	idmap_sandbox(n, sandbox, &maps);
-	r = ns_write_maps(pid, &maps, n->privileged, err);
-	if (r == 0 && n->privileged) {
-		userns = ns_open(pid, "user");
-		if (userns < 0)
-			return error_errno(err, -userns, "open the user namespace");
-		r = mount_copy(dir, "", false,
-			       MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-			       userns, &to, err);
-	}
-	if (r < 0)
-		return r;
-	r = fd_send(control, "", 1, n->privileged ? &to : &dir, 1);
-	return r < 0 ? error_errno(err, -r, "send the directory") : 0;
-}
-
-static int save_child_start(const struct native_sandbox *sandbox, int from, int dir,
-			    struct save_child *ret, struct warren_error *err)
-{
-	int pair[2], pidfd = -1;
-	pid_t pid;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_errno(err, errno, "create a connection");
-	pid = ns_clone(CLONE_NEWUSER | CLONE_CLEAR_SIGHAND, NS_CGROUP_SAME, &pidfd);
-	if (pid == 0) {
-		(void)close(pair[0]);
-		save_main(pair[1], from, !sandbox->engine->privileged);
-	}
-	(void)close(pair[1]);
-	*ret = (struct save_child){ .pidfd = pid < 0 ? -1 : pidfd, .control = pair[0] };
-	if (pid < 0)
-		return error_errno(err, -pid, "start a process for the copy");
-	return save_admit(sandbox, pid, pair[0], dir, err);
-}
-
-static int save_child_copy(const struct save_child *c, struct tree_copy *ret,
-			   struct warren_error *err)
-{
-	struct save_report report;
-	size_t n_fds = 0;
-	ssize_t n;
-	int r = fd_send(c->control, "", 1, NULL, 0);
-
-	if (r < 0)
-		return error_errno(err, -r, "begin the copy");
-	n = fd_recv(c->control, &report, sizeof(report), NULL, &n_fds, 0);
-	if (n != (ssize_t)sizeof(report))
-		return error_set(err, EIO, "the process that copies the files has ended");
-	report.err.msg[sizeof(report.err.msg) - 1] = '\0';
-	if (report.err.code) {
-		*err = report.err;
-		return -err->code;
-	}
-	*ret = report.copy;
-	return 0;
+	report->numbers[0] = copy.files;
+	report->numbers[1] = copy.bytes;
+	return r;
 }
 
 /*
@@ -227,17 +60,18 @@ static int save_child_copy(const struct save_child *c, struct tree_copy *ret,
  * frozen or compromised. An ordinary user is not allowed to do that, and sends init a
  * request.
  */
-static int save_upper(struct native_sandbox *sandbox, int *ret_fd,
-		      struct warren_error *err)
+int native_root_dir(struct native_sandbox *sandbox, unsigned role, int *ret_fd,
+		    struct warren_error *err)
 {
-	struct proto_upper msg = { .h = { .type = PROTO_UPPER } };
+	bool upper = role == PROTO_ROLE_UPPER;
+	struct proto_upper msg = { .h = { .type = upper ? PROTO_UPPER : PROTO_LOWER } };
 	CLEANUP(init_reply_done) struct init_reply a = { 0 };
 	struct stat st;
 	int r;
 
 	if (sandbox->engine->privileged) {
-		*ret_fd =
-			(int)syscall(SYS_pidfd_getfd, sandbox->pidfd, PROTO_FD_UPPER, 0);
+		*ret_fd = (int)syscall(SYS_pidfd_getfd, sandbox->pidfd,
+				       upper ? PROTO_FD_UPPER : PROTO_FD_LOWER, 0);
 		if (*ret_fd < 0 && errno != EBADF)
 			return error_errno(err, errno, "open the sandbox's files");
 	} else {
@@ -252,7 +86,8 @@ static int save_upper(struct native_sandbox *sandbox, int *ret_fd,
 		(void)close(*ret_fd);
 	return error_set(err, EOPNOTSUPP,
 			 "an older version of Warren created it, which does not allow "
-			 "its files to be saved");
+			 "its files to be %s",
+			 upper ? "saved" : "compared");
 }
 
 /*
@@ -284,7 +119,7 @@ static void save_frozen_name(char name[SAVED_NAME_SIZE], const char *id)
  * Stop the processes. If this process is killed, the marker file tells the next engine of
  * this name to let them continue.
  */
-static int save_freeze(struct native_sandbox *sandbox, struct warren_error *err)
+int save_freeze(struct native_sandbox *sandbox, struct warren_error *err)
 {
 	struct native *n = sandbox->engine;
 	AUTO_CLOSE int saved = -1, file = -1;
@@ -315,7 +150,7 @@ static void save_forget_freeze(const struct native *n, const char *id)
 		(void)unlinkat(saved, name, 0);
 }
 
-static int save_thaw(struct native_sandbox *sandbox, struct warren_error *err)
+int save_thaw(struct native_sandbox *sandbox, struct warren_error *err)
 {
 	struct native *n = sandbox->engine;
 	int r = backend_native.pause(n, &sandbox->base, false, err);
@@ -325,11 +160,11 @@ static int save_thaw(struct native_sandbox *sandbox, struct warren_error *err)
 	return r;
 }
 
-static int save_frozen(struct native_sandbox *sandbox, const struct save_child *child,
+static int save_frozen(struct native_sandbox *sandbox, const struct files_child *child,
 		       bool freeze, struct warren_saved *ret, struct warren_error *err)
 {
 	struct warren_error second = WARREN_ERROR_INIT;
-	struct tree_copy copy = { 0 };
+	struct files_child_report report;
 	uint64_t since;
 	int r = 0, r2 = 0;
 
@@ -338,7 +173,7 @@ static int save_frozen(struct native_sandbox *sandbox, const struct save_child *
 	if (r < 0)
 		return r;
 	since = clock_now();
-	r = save_child_copy(child, &copy, err);
+	r = files_child_run(child, &report, err);
 	if (freeze)
 		r2 = save_thaw(sandbox, &second);
 	ret->frozen_ns = freeze ? clock_now() - since : 0;
@@ -347,28 +182,33 @@ static int save_frozen(struct native_sandbox *sandbox, const struct save_child *
 		r = r2;
 	}
 	if (r == 0) {
-		ret->files = copy.files;
-		ret->bytes = copy.bytes;
+		ret->files = report.numbers[0];
+		ret->bytes = report.numbers[1];
 	}
 	return r;
 }
 
-static int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
-		   struct warren_saved *ret, struct warren_error *err)
+int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
+	    struct warren_saved *ret, struct warren_error *err)
 {
-	struct save_child child = { -1, -1 };
+	struct files_child child = FILES_CHILD_NONE;
 	AUTO_CLOSE int from = -1;
 	bool freeze = !(flags & WARREN_SAVE_UNFROZEN) && !sandbox->paused;
-	int r = save_upper(sandbox, &from, err);
+	int r = native_root_dir(sandbox, PROTO_ROLE_UPPER, &from, err);
+	struct files_child_task task = { .fds = { from },
+					 .n_fds = 1,
+					 .dir = dir,
+					 .only_root = !sandbox->engine->privileged,
+					 .run = save_task };
 
 	*ret = (struct warren_saved){ 0 };
 	if (r == 0)
 		r = saved_check_space(from, dir, err);
 	if (r == 0)
-		r = save_child_start(sandbox, from, dir, &child, err);
+		r = files_child_start(sandbox, &task, &child, err);
 	if (r == 0)
 		r = save_frozen(sandbox, &child, freeze, ret, err);
-	save_child_done(&child);
+	files_child_done(&child);
 	return r;
 }
 

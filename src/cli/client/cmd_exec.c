@@ -24,6 +24,7 @@ static const struct opt exec_table[] = {
 	{ NULL, "detach", 'd', NULL, NULL,
 	  "run in the background and print its id",
 	  opt_flag, FIELD(detach) },
+	{ NULL, OPT_UNDOABLE(FIELD(undoable)) },
 
 	SPEC_LIMITS(EXEC_LIMIT)
 	{ NULL, OPT_TIMEOUT("kill the command after this time, status 124", FIELD(timeout_ms)) },

@@ -27,6 +27,7 @@ struct session_options {
 	const char *user;
 	const char *session;
 	uint64_t timeout_ms;
+	bool undoable;
 	bool quiet;
 	bool json;
 };
@@ -49,6 +50,7 @@ static const struct opt run_table[] = {
 	  opt_text, FIELD(session) },
 	{ NULL, OPT_TIMEOUT("stop the command after this time, status 124; the shell stays",
 		FIELD(timeout_ms)) },
+	{ NULL, OPT_UNDOABLE(FIELD(undoable)) },
 	{ NULL, OPT_JSON("print the result with its output as one JSON object",
 		FIELD(json)) },
 	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(quiet)) },
@@ -301,6 +303,8 @@ static int session_run_command(struct client *c, const char *sandbox, const char
 
 	spec_put_text(body, "command", command);
 	spec_put_number(body, "timeout_ms", o->timeout_ms);
+	if (o->undoable)
+		(void)json_object_set_new(body, "undoable", json_true());
 	if (!o->json)
 		spec_put_text(body, "encoding", "base64");
 	(void)snprintf(at, sizeof(at), "/v1/sandboxes/%s/sessions/%s", sandbox, session);

@@ -57,6 +57,8 @@ json_t *exec_json(const struct exec_options *o, char *const *argv, size_t n)
 	spec_put_number(body, "timeout_ms", o->timeout_ms);
 	spec_put_number(body, "output_limit", o->output_limit);
 	spec_put_limits(body, o->limits);
+	if (o->undoable)
+		(void)json_object_set_new(body, "undoable", json_true());
 	if (o->interactive && !o->tty && !o->json)
 		(void)json_object_set_new(body, "stdin", json_true());
 	if (o->tty) {

@@ -22,6 +22,7 @@ struct exec_options {
 	bool interactive;
 	bool tty;
 	bool detach;
+	bool undoable;
 	bool json;
 	bool quiet;
 	struct splice *keep; /* see struct attach */

@@ -253,6 +253,7 @@ static void init_conn_features(struct sandbox *sandbox, uint32_t flags)
 
 void init_conn_is_new(struct sandbox *sandbox)
 {
+	sandbox->undo = UNDO_NONE;
 	if (strcmp(sandbox->row.backend, WIRE_NATIVE) == 0)
 		init_conn_features(sandbox, PROTO_WELCOME_GATES | PROTO_WELCOME_WORKERS |
 						    PROTO_WELCOME_FILES);

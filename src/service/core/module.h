@@ -111,11 +111,19 @@ struct sandbox {
 	bool saved; /* paused with a checkpoint */
 	/* It is stopped only in order to hibernate: a use waits, and wakes it. */
 	bool hibernating;
-	bool woken;      /* it hibernated before this start */
-	bool gates;      /* the sandbox's init supports gates (proto_spawn.gate) */
-	bool workers;    /* the sandbox's init starts file workers */
-	bool exec_files; /* the sandbox's init supports PROTO_SPAWN_FILE */
-	bool welcomed;   /* the capabilities of its init are known */
+	bool woken; /* it hibernated before this start */
+	/* undo.c: whether the warden has a copy of the files. */
+	enum {
+		UNDO_UNKNOWN, /* an earlier process may have asked for one */
+		UNDO_NONE,
+		UNDO_KEEPING, /* it is being made */
+		UNDO_KEPT,
+	} undo;
+	bool undo_spoiled; /* a file was changed while the copy was made */
+	bool gates;        /* the sandbox's init supports gates (proto_spawn.gate) */
+	bool workers;      /* the sandbox's init starts file workers */
+	bool exec_files;   /* the sandbox's init supports PROTO_SPAWN_FILE */
+	bool welcomed;     /* the capabilities of its init are known */
 	/* No client knows the sandbox's id, so none can ask how its creation ended. */
 	bool abandoned;
 	const char *reason;            /* reason for the current operation; NULL: none */

@@ -25,6 +25,7 @@
 #include "base/list.h"
 #include "base/strv.h"
 #include "base/utf8.h"
+#include "service/core/undo.h"
 #include "service/exec/internal.h"
 #include "shellproto/shellproto.h"
 
@@ -653,7 +654,7 @@ void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn
 		exec_fail(st, &err);
 		return;
 	}
-	sandbox_use(sandbox, exec_on_usable, st);
+	undo_use(sandbox, start->undoable, exec_on_usable, st);
 }
 
 /* -------------------------------------------------------------------- end of an exec */

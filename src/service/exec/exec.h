@@ -43,8 +43,9 @@ struct exec_start {
 	 * (src/shellproto).
 	 */
 	bool control;
-	bool main; /* the exec is the sandbox's main command */
-	bool hold; /* keep all output for a reader that will call exec_hold() */
+	bool main;     /* the exec is the sandbox's main command */
+	bool undoable; /* keep the files first, so that they can be restored: undo.h */
+	bool hold;     /* keep all output for a reader that will call exec_hold() */
 	/*
 	 * A file to create in the working directory first, in a sandbox with
 	 * exec_brings_file(); NULL: none. The name has no slash.

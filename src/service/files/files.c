@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/list.h"
+#include "service/core/undo.h"
 #include "service/files/internal.h"
 
 /* The number of descriptors of a request: a file, its directory, and copies of them. */
@@ -380,6 +381,7 @@ static void files_ask_worker(struct files *f, const void *msg, size_t size,
 		return;
 	}
 	DLIST_PUSH(f->asks, a);
+	undo_note_request(f->sandbox, msg);
 	/* A paused sandbox answers after it was resumed. */
 	if (f->sandbox->row.state == SANDBOX_PAUSED)
 		sandbox_use(f->sandbox, service_ignore, NULL);

@@ -23,6 +23,7 @@ struct session {
 	struct exec *exec;
 	struct shellproto *codec;
 	struct opening *opening; /* NULL: the session is open */
+	bool undoable;           /* see session_undoable() */
 	bool framed;             /* results are part of the shell's output */
 	bool terminal;           /* the session is framed and has a terminal */
 	struct session_terminal *session_terminal; /* user of the terminal; NULL: none */

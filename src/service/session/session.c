@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "service/core/undo.h"
 #include "service/session/internal.h"
 
 /*
@@ -320,6 +321,11 @@ static uint64_t ticks_now(void)
 
 /* -------------------------------------------------------------------- commands */
 
+void session_undoable(struct session *session, bool undoable)
+{
+	session->undoable = undoable;
+}
+
 int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
 		struct session_command *command, struct warren_error *err)
 {
@@ -337,6 +343,9 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 		r = -EAGAIN;
 	if (r < 0)
 		return error_errno(err, -r, "read the session's output");
+	if (!session->undoable)
+		undo_spoil(session->sandbox);
+	session->undoable = false;
 	if (session->terminal)
 		tidy_terminal(session);
 	r = shellproto_feed(session->codec, text, n, &session->out, &serial, err);

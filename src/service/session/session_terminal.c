@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "service/core/undo.h"
 #include "service/session/expect.h"
 #include "service/session/internal.h"
 #include "service/session/look.h"
@@ -578,6 +579,8 @@ void session_terminal_do(struct session_terminal *c,
 	struct act *a = calloc(1, sizeof(*a) + act->size + 1);
 	bool interrupts = act->kind == CONSOLE_INTERRUPT;
 
+	if (c->session->sandbox)
+		undo_spoil(c->session->sandbox);
 	if (!interrupts && is_crowded(c)) {
 		free(a);
 		session_terminal_refuse(

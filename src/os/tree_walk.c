@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tree_walk.c - the walk, depth first
+ *
+ * Every directory on the way down stays open, so that a directory that is moved during
+ * the walk leads nowhere else.
+ */
+#include "os/tree_walk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+
+#define WALK_ENTRIES_SIZE (32U << 10)
+
+struct walk_entry {
+	uint64_t ino;
+	int64_t off;
+	uint16_t size;
+	uint8_t type;
+	char name[];
+};
+
+struct tree_walk_level {
+	struct tree_side old, new;
+	_Alignas(8) char entries[WALK_ENTRIES_SIZE];
+};
+
+static int walk_dir(struct tree_walk *w);
+
+static bool walk_is_whiteout(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == 0;
+}
+
+static bool walk_has(int dir, const char *name, struct stat *st)
+{
+	return dir >= 0 && fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void walk_find(const struct tree_side *side, const char *name,
+		      struct tree_entry *ret)
+{
+	*ret = (struct tree_entry){ .dir = -1 };
+	if (walk_has(side->upper, name, &ret->st)) {
+		ret->exists = !walk_is_whiteout(&ret->st);
+		ret->in_upper = true;
+		ret->dir = side->upper;
+	} else if (walk_has(side->lower, name, &ret->st)) {
+		ret->exists = !walk_is_whiteout(&ret->st);
+		ret->dir = side->lower;
+	}
+}
+
+static int walk_open(int dir, const char *name)
+{
+	return dir < 0 ? -1
+		       : openat(dir, name,
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool walk_is_opaque(int dir)
+{
+	char mark = 0;
+
+	return fgetxattr(dir, "user.overlay.opaque", &mark, 1) == 1 && mark == 'y';
+}
+
+static void walk_open_side(const struct tree_side *from, const char *name,
+			   const struct tree_entry *e, struct tree_side *ret)
+{
+	*ret = (struct tree_side){ -1, -1 };
+	if (!e->exists || !S_ISDIR(e->st.st_mode))
+		return;
+	if (e->in_upper)
+		ret->upper = walk_open(from->upper, name);
+	if (!e->in_upper || (ret->upper >= 0 && !walk_is_opaque(ret->upper)))
+		ret->lower = walk_open(from->lower, name);
+}
+
+static void walk_close_side(struct tree_side *side)
+{
+	if (side->upper >= 0)
+		(void)close(side->upper);
+	if (side->lower >= 0)
+		(void)close(side->lower);
+}
+
+static int walk_descend(struct tree_walk *w, const char *name,
+			const struct tree_pair *pair)
+{
+	struct tree_walk_level *l = &w->levels[w->depth];
+	int r;
+
+	if (w->depth + 1 == TREE_WALK_DEPTH_MAX) {
+		w->too_deep = true;
+		return 0;
+	}
+	walk_open_side(&l->old, name, &pair->old, &l[1].old);
+	walk_open_side(&l->new, name, &pair->new, &l[1].new);
+	w->depth++;
+	r = walk_dir(w);
+	w->depth--;
+	walk_close_side(&l[1].old);
+	walk_close_side(&l[1].new);
+	return r;
+}
+
+static int walk_one(struct tree_walk *w, const char *name)
+{
+	struct tree_walk_level *l = &w->levels[w->depth];
+	size_t length = w->path_length, n = strlen(name);
+	struct tree_pair pair = { .name = name };
+	int r;
+
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return 0;
+	walk_find(&l->old, name, &pair.old);
+	walk_find(&l->new, name, &pair.new);
+	if (!pair.old.exists && !pair.new.exists)
+		return 0;
+	/* Both are the same file of the lower directory. */
+	if (pair.old.exists && pair.new.exists && !pair.old.in_upper &&
+	    !pair.new.in_upper)
+		return 0;
+	w->path[length] = '/';
+	(void)memcpy(w->path + length + 1, name, n + 1);
+	w->path_length = length + 1 + n;
+	r = w->visit(w, &pair);
+	if (r > 0) {
+		r = walk_descend(w, name, &pair);
+		if (r == 0 && w->leave)
+			r = w->leave(w, &pair);
+	}
+	w->path_length = length;
+	w->path[length] = '\0';
+	return r;
+}
+
+/* Walk through the entries of @dir that are in none of the directories @not. */
+static int walk_entries(struct tree_walk *w, int dir, int not_a, int not_b)
+{
+	char *entries = w->levels[w->depth].entries;
+	struct stat st;
+	long n;
+
+	if (dir < 0)
+		return 0;
+	while ((n = syscall(SYS_getdents64, dir, entries, WALK_ENTRIES_SIZE)) > 0)
+		for (long at = 0; at < n;) {
+			const struct walk_entry *e = (const void *)(entries + at);
+			int r;
+
+			at += e->size;
+			if (walk_has(not_a, e->name, &st) ||
+			    walk_has(not_b, e->name, &st))
+				continue;
+			r = walk_one(w, e->name);
+			if (r < 0)
+				return r;
+		}
+	return n < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as TREE_WALK_DEPTH_MAX */
+static int walk_dir(struct tree_walk *w)
+{
+	const struct tree_walk_level *l = &w->levels[w->depth];
+	int r = walk_entries(w, l->new.upper, -1, -1);
+
+	if (r == 0)
+		r = walk_entries(w, l->old.upper, l->new.upper, -1);
+	/* If only one of the trees shows the lower directory, all of it differs. */
+	if (r == 0 && (l->old.lower < 0) != (l->new.lower < 0))
+		r = walk_entries(w, l->old.lower < 0 ? l->new.lower : l->old.lower,
+				 l->new.upper, l->old.upper);
+	return r;
+}
+
+/* The limit of an ordinary process is too low for a deep tree. */
+static void walk_raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+/* Directories are read from their beginning, however often they are walked through. */
+static struct tree_side walk_copy_side(const struct tree_side *side)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+	return (struct tree_side){
+		.upper = side->upper < 0 ? -1 : openat(side->upper, ".", flags),
+		.lower = side->lower < 0 ? -1 : openat(side->lower, ".", flags),
+	};
+}
+
+int tree_walk(struct tree_walk *w, const struct tree_side *old,
+	      const struct tree_side *new)
+{
+	size_t size = sizeof(*w->levels) * TREE_WALK_DEPTH_MAX;
+	void *levels = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int r = 0;
+
+	if (levels == MAP_FAILED)
+		return -ENOMEM;
+	walk_raise_limit();
+	w->levels = levels;
+	w->depth = 0;
+	w->path_length = 0;
+	w->path[0] = '\0';
+	w->levels->old = walk_copy_side(old);
+	w->levels->new = walk_copy_side(new);
+	if ((old->upper >= 0 && w->levels->old.upper < 0) ||
+	    (new->upper >= 0 && w->levels->new.upper < 0) ||
+	    (old->lower >= 0 && w->levels->old.lower < 0) ||
+	    (new->lower >= 0 && w->levels->new.lower < 0))
+		r = -errno;
+	if (r == 0)
+		r = walk_dir(w);
+	walk_close_side(&w->levels->old);
+	walk_close_side(&w->levels->new);
+	(void)munmap(levels, size);
+	return r;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tree_walk.h - walk two trees at the same time, where they may differ
+ *
+ * Each tree is a view of an overlay: an upper directory on top of a lower one, which is
+ * the same for both trees. So they can differ only where one of them has an upper
+ * directory, and everything else is skipped. Whiteouts and opaque directories of upper
+ * directories are understood; the lower directory is a plain one.
+ *
+ * The trees are untrusted, and may change during the walk: links are never followed, and
+ * an entry that disappears is skipped. Nothing is allocated with malloc(3), so that a
+ * process can call this after clone(2).
+ */
+#ifndef OS_TREE_WALK_H
+#define OS_TREE_WALK_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+
+/* Each level needs up to four descriptors. */
+#define TREE_WALK_DEPTH_MAX 200
+#define TREE_WALK_PATH_MAX  (TREE_WALK_DEPTH_MAX * 256)
+
+/* The two parts of a directory of a tree; -1: it has no such part. */
+struct tree_side {
+	int upper, lower;
+};
+
+/* An entry of a directory, in one of the trees. */
+struct tree_entry {
+	bool exists;
+	bool in_upper;
+	int dir; /* the directory that contains it */
+	struct stat st;
+};
+
+struct tree_pair {
+	const char *name;
+	struct tree_entry old, new;
+};
+
+struct tree_walk {
+	/*
+	 * Called for each entry that exists in at least one tree, and may differ. Returns
+	 * 1: walk through the directory, in the trees where it is one; 0: do not; or
+	 * -errno.
+	 */
+	int (*visit)(struct tree_walk *w, const struct tree_pair *pair);
+	/* Called after the entries of a directory; may be NULL. */
+	int (*leave)(struct tree_walk *w, const struct tree_pair *pair);
+	void *ctx;
+	unsigned depth;     /* of the current directory; 0: the root */
+	bool too_deep;      /* directories below TREE_WALK_DEPTH_MAX were skipped */
+	size_t path_length; /* of the path of the current entry */
+	char path[TREE_WALK_PATH_MAX + 1]; /* "/..."; of the current entry */
+	/* Private. */
+	struct tree_walk_level *levels;
+};
+
+/* Walk from the roots @old and @new. The struct is large, and must not be on the stack.
+ */
+int tree_walk(struct tree_walk *w, const struct tree_side *old,
+	      const struct tree_side *new);
+
+/* Buffers for a comparison. */
+struct tree_compare {
+	char names[2][64U << 10];
+	char values[2][64U << 10];
+};
+
+/*
+ * Return whether two existing entries are the same: type, owner, mode, attributes, target
+ * of a link, contents and time of a file; with @dir_times, the time of a directory as
+ * well. 1, 0 or -errno.
+ */
+int tree_compare(struct tree_compare *c, const struct tree_pair *pair, bool dir_times);
+
+/* Return whether an attribute belongs to a file, and not to its overlay or machine. */
+bool tree_has_attribute(const char *name);
+
+#endif /* OS_TREE_WALK_H */

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * undo.c - keep the files of a sandbox before a command, and restore them; list changes
+ *
+ * The warden keeps the copy of the files (backend/native/undo.c), and one copy at most.
+ * It is valid until the next command or change of a file through the API, unless that
+ * command replaces it. So the copy is removed before such a command starts: a copy that
+ * exists is valid, also for the next process of the service.
+ *
+ * The requests are jobs of the sandbox, so that it is not paused or deleted before their
+ * end. Only a change of a file does not wait for the removal.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "proto/warden_proto.h"
+#include "service/core/internal.h"
+#include "service/core/sandbox_job.h"
+#include "service/core/undo.h"
+
+static bool undo_is_native(const struct sandbox *sandbox)
+{
+	return strcmp(sandbox->row.backend, WIRE_NATIVE) == 0;
+}
+
+int undo_check_backend(const struct sandbox *sandbox, struct warren_error *err)
+{
+	return undo_is_native(sandbox)
+		       ? 0
+		       : error_set(err, EOPNOTSUPP,
+				   "backend '%s' cannot undo commands: only native can",
+				   sandbox->row.backend);
+}
+
+/* ------------------------------------------------------- before a command or change */
+
+static void undo_ignore(void *ctx UNUSED, const struct warren_error *err UNUSED,
+			const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+void undo_spoil(struct sandbox *sandbox)
+{
+	struct warden_proto_sandbox msg = { .h = { .type = WIRE_UNDO_FORGET } };
+
+	if (sandbox->undo == UNDO_KEEPING) {
+		sandbox->undo_spoiled = true;
+	} else if (sandbox->undo != UNDO_NONE && undo_is_native(sandbox)) {
+		sandbox->undo = UNDO_NONE;
+		(void)warden_conn_ask_of(sandbox, &msg, sizeof(msg), undo_ignore, NULL);
+	}
+}
+
+void undo_note_request(struct sandbox *sandbox, const void *msg)
+{
+	const struct proto_header *h = msg;
+	const struct proto_open *open = msg;
+
+	if (h->type == PROTO_CHANGE || h->type == PROTO_WRITE ||
+	    (h->type == PROTO_OPEN && (open->flags & O_ACCMODE) != O_RDONLY))
+		undo_spoil(sandbox);
+}
+
+static void undo_on_forgotten(void *ctx, const struct warren_error *failure,
+			      const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct sandbox_job *job = ctx;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (!failure)
+		job->sandbox->undo = UNDO_NONE;
+	sandbox_job_end(job, failure ? -failure->code : 0, failure);
+}
+
+static void undo_on_kept(void *ctx, const struct warren_error *failure,
+			 const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct sandbox_job *job = ctx;
+	struct sandbox *sandbox = job->sandbox;
+
+	if (fd >= 0)
+		(void)close(fd);
+	/* After a failure, an earlier copy may still be there. */
+	sandbox->undo = failure ? UNDO_UNKNOWN : UNDO_KEPT;
+	if (sandbox->undo_spoiled) {
+		sandbox->undo_spoiled = false;
+		undo_spoil(sandbox);
+	}
+	sandbox_job_end(job, failure ? -failure->code : 0, failure);
+}
+
+static void undo_ask(struct sandbox_job *job, uint32_t type,
+		     void (*fn)(void *ctx, const struct warren_error *err,
+				const char *data, size_t size, int fd))
+{
+	struct warden_proto_sandbox msg = { .h = { .type = type } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct sandbox *sandbox = job->sandbox;
+	int r = sandbox->row.state == SANDBOX_RUNNING ||
+				sandbox->row.state == SANDBOX_PAUSED
+			? 0
+			: sandbox_wrong_state(sandbox, &err);
+
+	if (r == 0) {
+		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), fn, job);
+		if (r < 0)
+			(void)error_errno(&err, -r, "send a request to the warden");
+	}
+	if (r == 0 && type == WIRE_UNDO_KEEP)
+		sandbox->undo = UNDO_KEEPING;
+	if (r < 0)
+		sandbox_job_end(job, r, &err);
+}
+
+static void undo_begin_keep(struct sandbox_job *job)
+{
+	undo_ask(job, WIRE_UNDO_KEEP, undo_on_kept);
+}
+
+static void undo_begin_forget(struct sandbox_job *job)
+{
+	if (job->sandbox->undo == UNDO_NONE)
+		sandbox_job_end(job, 0, NULL);
+	else
+		undo_ask(job, WIRE_UNDO_FORGET, undo_on_forgotten);
+}
+
+void undo_settle(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (undoable && undo_check_backend(sandbox, &err) < 0)
+		done(ctx, -err.code, &err);
+	else if (!undoable && (sandbox->undo == UNDO_NONE || !undo_is_native(sandbox)))
+		done(ctx, 0, NULL);
+	else
+		sandbox_job_add(sandbox, (struct sandbox_job){
+						 .begin = undoable ? undo_begin_keep
+								   : undo_begin_forget,
+						 .why = "use",
+						 .kind = JOB_USE,
+						 .permit = sandbox->service->permit,
+						 .done = done,
+						 .ctx = ctx });
+}
+
+struct undo_use_op {
+	struct service *service;
+	char id[ID_LEN + 1];
+	bool undoable;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void undo_on_usable(void *ctx, int r, const struct warren_error *failed)
+{
+	struct undo_use_op op = *(struct undo_use_op *)ctx;
+	struct sandbox *sandbox = r < 0 ? NULL : sandbox_find(op.service, NULL, op.id);
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	free(ctx);
+	if (r < 0)
+		op.done(op.ctx, r, failed);
+	else if (!sandbox)
+		op.done(op.ctx, error_set(&err, ESTALE, "the sandbox is gone"), &err);
+	else
+		undo_settle(sandbox, op.undoable, op.done, op.ctx);
+}
+
+void undo_use(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct undo_use_op *op;
+
+	if (!undoable && (sandbox->undo == UNDO_NONE || !undo_is_native(sandbox))) {
+		sandbox_use(sandbox, done, ctx);
+		return;
+	}
+	op = malloc(sizeof(*op));
+	if (!op) {
+		done(ctx, error_errno(&err, ENOMEM, "use the sandbox"), &err);
+		return;
+	}
+	*op = (struct undo_use_op){ .service = sandbox->service,
+				    .undoable = undoable,
+				    .done = done,
+				    .ctx = ctx };
+	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
+	sandbox_use(sandbox, undo_on_usable, op);
+}
+
+/* ------------------------------------------------------------------------- undo */
+
+struct undo_op {
+	struct warren_undone undone;
+	undo_fn done;
+	void *ctx;
+};
+
+static void undo_on_undone(void *ctx, const struct warren_error *failure,
+			   const char *data, size_t size, int fd)
+{
+	struct sandbox_job *job = ctx;
+	struct undo_op *op = job->ctx;
+	struct warren_error err =
+		failure ? *failure : (struct warren_error)WARREN_ERROR_INIT;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (!failure && size == sizeof(op->undone))
+		(void)memcpy(&op->undone, data, sizeof(op->undone));
+	else if (!failure)
+		(void)error_set(&err, EPROTO, "the reply of the warden is not valid");
+	if (!failure || failure->code == ENOENT)
+		job->sandbox->undo = UNDO_NONE;
+	if (err.code == ENOENT)
+		(void)error_set(&err, ESTALE, "%s", UNDO_NOTHING);
+	sandbox_job_end(job, -err.code, &err);
+}
+
+static void undo_begin(struct sandbox_job *job)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (job->sandbox->undo == UNDO_NONE)
+		sandbox_job_end(job, error_set(&err, ESTALE, "%s", UNDO_NOTHING), &err);
+	else
+		undo_ask(job, WIRE_UNDO, undo_on_undone);
+}
+
+static void undo_done(void *ctx, int r, const struct warren_error *err)
+{
+	struct undo_op *op = ctx;
+
+	op->done(op->ctx, r < 0 ? NULL : &op->undone, err);
+	free(op);
+}
+
+void sandbox_undo(struct sandbox *sandbox, undo_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct undo_op *op = NULL;
+	int r = undo_check_backend(sandbox, &err);
+
+	if (r == 0)
+		op = calloc(1, sizeof(*op));
+	if (r == 0 && !op)
+		r = error_errno(&err, ENOMEM, "undo");
+	if (r < 0) {
+		done(ctx, NULL, &err);
+		return;
+	}
+	*op = (struct undo_op){ .done = done, .ctx = ctx };
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = undo_begin,
+						       .why = "request",
+						       .kind = JOB_CHANGE,
+						       .permit = sandbox->service->permit,
+						       .done = undo_done,
+						       .ctx = op });
+}
+
+/* ------------------------------------------------------------------------- diff */
+
+struct diff_op {
+	struct service *service;
+	char id[ID_LEN + 1];
+	uint64_t skip, max;
+	diff_fn done;
+	void *ctx;
+};
+
+static void diff_end(struct diff_op *op, const struct warren_diff *diff, int fd,
+		     const struct warren_error *err)
+{
+	op->done(op->ctx, diff, fd, err);
+	free(op);
+}
+
+static void diff_on_reply(void *ctx, const struct warren_error *failure, const char *data,
+			  size_t size, int fd)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_diff diff;
+
+	if (!failure && (size != sizeof(diff) || fd < 0)) {
+		(void)error_set(&err, EPROTO, "the reply of the warden is not valid");
+		failure = &err;
+	}
+	if (!failure)
+		(void)memcpy(&diff, data, sizeof(diff));
+	diff_end(ctx, failure ? NULL : &diff, failure ? -1 : fd, failure);
+	if (failure && fd >= 0)
+		(void)close(fd);
+}
+
+static void diff_on_awake(void *ctx, int r, const struct warren_error *failed)
+{
+	struct diff_op *op = ctx;
+	struct warden_proto_diff msg = { .h = { .type = WIRE_DIFF },
+					 .skip = op->skip,
+					 .max = op->max };
+	struct sandbox *sandbox = r < 0 ? NULL : sandbox_find(op->service, NULL, op->id);
+	struct warren_error err =
+		failed ? *failed : (struct warren_error)WARREN_ERROR_INIT;
+
+	if (r == 0 && !sandbox)
+		r = error_set(&err, ESTALE, "the sandbox is gone");
+	if (r == 0) {
+		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), diff_on_reply, op);
+		if (r < 0)
+			(void)error_errno(&err, -r, "send a request to the warden");
+	}
+	if (r < 0)
+		diff_end(op, NULL, -1, &err);
+}
+
+void sandbox_diff(struct sandbox *sandbox, uint64_t skip, uint64_t max, diff_fn done,
+		  void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct diff_op *op = NULL;
+	int r = undo_is_native(sandbox)
+			? 0
+			: error_set(&err, EOPNOTSUPP,
+				    "backend '%s' cannot list changed files: only native "
+				    "can",
+				    sandbox->row.backend);
+
+	if (r == 0)
+		op = calloc(1, sizeof(*op));
+	if (r == 0 && !op)
+		r = error_errno(&err, ENOMEM, "find the changed files");
+	if (r < 0) {
+		done(ctx, NULL, -1, &err);
+		return;
+	}
+	*op = (struct diff_op){ .service = sandbox->service,
+				.skip = skip,
+				.max = max,
+				.done = done,
+				.ctx = ctx };
+	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
+	/* Only a sandbox that hibernates must be woken: processes are not needed. */
+	if (sandbox_is_made(sandbox))
+		diff_on_awake(op, 0, NULL);
+	else
+		sandbox_use(sandbox, diff_on_awake, op);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* undo.h - undo the last command of a sandbox; list its changed files */
+#ifndef SERVICE_CORE_UNDO_H
+#define SERVICE_CORE_UNDO_H
+
+#include "service/core/service.h"
+
+#define UNDO_NOTHING                                                                  \
+	"there is nothing to undo: the last command was not undoable, or a file was " \
+	"changed after it"
+
+/* Return -EOPNOTSUPP if the sandbox's backend cannot undo commands. */
+int undo_check_backend(const struct sandbox *sandbox, struct warren_error *err);
+/*
+ * Call this before a command starts: keep the files if it is @undoable, otherwise end the
+ * possibility to undo an earlier command. If @done gets an error, the command must not
+ * start.
+ */
+void undo_settle(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx);
+/* Like sandbox_use(), followed by undo_settle(). */
+void undo_use(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx);
+/* A file is about to be changed, or input is sent to a shell: nothing can be undone. */
+void undo_spoil(struct sandbox *sandbox);
+/* Like undo_spoil(), if a request about files to init changes them. */
+void undo_note_request(struct sandbox *sandbox, const void *msg);
+
+/* @undone is NULL after a failure. */
+typedef void (*undo_fn)(void *ctx, const struct warren_undone *undone,
+			const struct warren_error *err);
+/* Restore the files. -ESTALE: there is nothing to undo. */
+void sandbox_undo(struct sandbox *sandbox, undo_fn done, void *ctx);
+
+/*
+ * List the changed files, from the change number @skip on. @done gets a file with records
+ * of the type struct warren_change, which it closes; @diff is NULL after a failure.
+ */
+typedef void (*diff_fn)(void *ctx, const struct warren_diff *diff, int fd,
+			const struct warren_error *err);
+void sandbox_diff(struct sandbox *sandbox, uint64_t skip, uint64_t max, diff_fn done,
+		  void *ctx);
+
+#endif /* SERVICE_CORE_UNDO_H */

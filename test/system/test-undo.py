@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-undo.py - the files of a sandbox become what they were before an undoable command, while it is the last one"""
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import WARREN, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, refused  # pylint: disable=wrong-import-position
+
+w = None  # pylint: disable=invalid-name
+
+
+def sh(box, text, **kw):
+    r = w.run(box, ["sh", "-c", text], **kw)
+    eq(r["result"]["exit_code"], 0, r)
+    return r["stdout"]
+
+
+def undo(box, status=200):
+    return w.ask("POST", f"/v1/sandboxes/{box}/undo", status=status).json()
+
+
+def nothing_to_undo(box):
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/undo"), 409, "wrong_state", "nothing to undo")
+
+
+def read(box, path):
+    """Reads a file without a command, which would end the possibility to undo."""
+    r = w.ask("GET", f"/v1/sandboxes/{box}/files", query={"path": path})
+    return r.body.decode() if r.status == 200 else r.status
+
+
+def put(box, path, text):
+    r = w.ask("PUT", f"/v1/sandboxes/{box}/files", text.encode(), query={"path": path})
+    ok(r.status in (200, 201), r)
+
+
+@test
+def files_come_back_and_processes_stay():
+    box = w.create(image="host")
+    nothing_to_undo(box)
+    sh(box, "echo before >/srv/x; rm /etc/login.defs; (while :; do sleep 1; done) >/dev/null 2>&1 & echo $! >/dev/shm/pid")
+    sh(box, "rm /srv/x /etc/profile; echo y >/srv/y; echo new >/etc/login.defs; echo more >>/etc/services", undoable=True)
+    eq((read(box, "/srv/x"), read(box, "/srv/y")), (404, "y\n"))
+    done = undo(box)
+    eq((done["removed"], done["restored"]), (2, 3), done)
+    eq((read(box, "/srv/x"), read(box, "/srv/y"), read(box, "/etc/login.defs")), ("before\n", 404, 404))
+    nothing_to_undo(box)
+    sh(box, "kill -0 $(cat /dev/shm/pid) && test -s /etc/profile && ! grep -q more /etc/services")
+    w.delete(box)
+
+
+@test
+def only_the_last_command_can_be_undone():
+    box = w.create(image="host")
+    sh(box, "echo 1 >/srv/x", undoable=True)
+    sh(box, "true")
+    nothing_to_undo(box)
+    sh(box, "echo 2 >/srv/x", undoable=True)
+    sh(box, "echo 3 >/srv/x", undoable=True)
+    undo(box)
+    eq(read(box, "/srv/x"), "2\n")
+    nothing_to_undo(box)
+    sh(box, "echo 4 >/srv/x", undoable=True)
+    put(box, "/srv/z", "z")
+    nothing_to_undo(box)
+    eq((read(box, "/srv/x"), read(box, "/srv/z")), ("4\n", "z"))
+    w.delete(box)
+
+
+@test
+def a_command_in_a_session_can_be_undone_and_the_session_stays():
+    box = w.create(image="host")
+    at = f"/v1/sandboxes/{box}/sessions"
+    session = w.post(at, {}, status=201)["id"]
+
+    def run(command, **more):
+        r = w.post(f"{at}/{session}/run", {"command": command, **more})
+        eq(r["exit_code"], 0, r)
+        return r["stdout"]
+    run("A=1; echo 1 >/srv/x")
+    nothing_to_undo(box)
+    run("A=2; echo 2 >/srv/x", undoable=True)
+    undo(box)
+    eq(read(box, "/srv/x"), "1\n")
+    eq(run("echo $A $(cat /srv/x)"), "2 1\n")
+    run("echo 3 >/srv/x", undoable=True)
+    run("true")
+    nothing_to_undo(box)
+    w.delete(box)
+
+
+@test
+def an_undo_survives_each_process_of_the_service():
+    box = w.create(image="host")
+    for i, who in enumerate((["api"], ["warden"], ["api", "warden"])):
+        sh(box, f"echo {i} >/srv/x")
+        sh(box, "echo other >/srv/x", undoable=True)
+        w.kill(*who)
+        if "warden" in who:
+            w.start()
+        w.ready()
+        undo(box)
+        eq(read(box, "/srv/x"), f"{i}\n")
+        sh(box, "true", undoable=True)
+        w.kill(*who)
+        if "warden" in who:
+            w.start()
+        w.ready()
+        sh(box, "true")
+        nothing_to_undo(box)
+    w.delete(box)
+
+
+@test
+def a_paused_sandbox_can_be_restored_and_one_that_hibernated_not():
+    box = w.create(image="host")
+    sh(box, "echo 1 >/srv/x", undoable=True)
+    w.ask("POST", f"/v1/sandboxes/{box}/pause", status=200)
+    undo(box)
+    w.ask("POST", f"/v1/sandboxes/{box}/resume", status=200)
+    eq(read(box, "/srv/x"), 404)
+    sh(box, "echo 1 >/srv/x", undoable=True)
+    ok(os.path.isdir(f"{w.state}/undo/{box}"), "the copy")
+    w.ask("POST", f"/v1/sandboxes/{box}/hibernate", status=200)
+    ok(not os.path.exists(f"{w.state}/undo/{box}"), "the copy is gone")
+    w.ask("POST", f"/v1/sandboxes/{box}/start", status=200)
+    nothing_to_undo(box)
+    eq(read(box, "/srv/x"), "1\n")
+    sh(box, "echo 1 >/srv/x", undoable=True)
+    w.delete(box)
+    eq(os.listdir(f"{w.state}/undo"), [])
+
+
+@test
+def only_the_tenant_of_a_sandbox_can_undo_its_commands():
+    box = w.create(image="host")
+    sh(box, "echo 1 >/srv/x", undoable=True)
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/undo", token=w.token("read", "write", "exec", "files", tenant="other")), 404,
+            "sandbox_not_found")
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/undo", token=w.token("read", "files")), 403, "forbidden")
+    eq(w.ask("POST", f"/v1/sandboxes/{box}/undo", token=w.token("exec")).status, 200)
+    w.delete(box)
+
+
+@test
+def the_commands_of_the_client_do_it():
+    box = w.create(image="host")
+    env = {**os.environ, "WARREN_HOST": f"unix:{w.socket}"}
+
+    def warren(*words, status=0):
+        p = subprocess.run([WARREN, *words], env=env, capture_output=True, check=False, encoding="utf-8")
+        eq(p.returncode, status, p)
+        return p.stdout + p.stderr
+    warren("exec", "--undoable", box, "--", "sh", "-c", "echo x >/srv/x; rm /etc/profile")
+    eq(sorted(warren("diff", box).splitlines()), ["A /srv/x", "D /etc/profile"])
+    eq(warren("undo", box), "1 removed, 1 restored, 0 changed\n")
+    eq(warren("diff", box), "")
+    ok("nothing to undo" in warren("undo", box, status=125), "the reason")
+    warren("session", "run", "--undoable", box, "echo y >/srv/y")
+    eq(json.loads(warren("undo", "--json", box))["removed"], 1)
+    w.delete(box)
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    try:
+        with World() as w:
+            return run_tests()
+    except Skip as why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
