@@ -468,6 +468,11 @@ WARREN_PUBLIC int warren_undo_forget(struct warren *w, const char *id,
 WARREN_PUBLIC int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
 				   struct warren_error *err);
 /*
+ * The same, but without its files: warren_create() with the same id and .restore creates
+ * it anew, on the same image.
+ */
+WARREN_PUBLIC int warren_reset(struct warren_sandbox *sb, struct warren_error *err);
+/*
  * The image of the sandbox: "host", "dir:PATH", or the id of an image in the store, even
  * if the sandbox was created with a name. NULL: the backend has its own images. Valid
  * until @sb is freed.

@@ -155,6 +155,8 @@ struct backend_ops {
 	int (*hibernate)(void *state, struct backend_sandbox *sandbox,
 			 struct warren_saved *ret, struct warren_error *err);
 	int (*forget_saved)(void *state, const char *id, struct warren_error *err);
+	int (*reset)(void *state, struct backend_sandbox *sandbox,
+		     struct warren_error *err);
 	/* See warren_image(). */
 	const char *(*image)(const struct backend_sandbox *sandbox);
 	bool (*has_saved)(void *state, const char *id);

@@ -28,6 +28,9 @@
 	X(start, "Start a stopped sandbox and its main command again.") \
 	X(hibernate, "Stop a sandbox, and keep only its files, on disk.") \
 	X(restart, "Stop a sandbox and start it again.") \
+	X(reset, "Bring a sandbox back to its image.") \
+	X(fork, "Create copies of a sandbox.") \
+	X(snapshot, "Make, list, tag and remove snapshots of sandboxes.") \
 	X(kill, "Kill all processes of a sandbox, or signal its main command.") \
 	X(pause, "Freeze all processes of a sandbox.") \
 	X(resume, "Resume a paused sandbox.") \

@@ -44,6 +44,7 @@ static const struct command *const commands[] = {
 	ALIAS("logout", "image logout"),
 	ALIAS("info", "doctor"),
 	ALIAS("unpause", "resume"),
+	ALIAS("commit", "snapshot create"),
 	NULL,
 };
 /* clang-format on */

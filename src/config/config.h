@@ -122,6 +122,7 @@ struct config {
 	uint64_t max_sandboxes; /* maximum for all tenants together */
 	uint64_t quota_sandboxes, quota_execs, quota_memory, quota_cpu_millis, quota_disk;
 	uint64_t quota_volumes, quota_volume_bytes;
+	uint64_t quota_snapshots, quota_snapshot_bytes;
 	uint64_t code_warm;          /* interpreters started in advance */
 	uint64_t pool_min, pool_max; /* prepared sandboxes */
 	uint64_t journal_default, journal_max;

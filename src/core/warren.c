@@ -365,6 +365,21 @@ int warren_hibernate(struct warren_sandbox *sb, struct warren_saved *ret,
 	return 0;
 }
 
+int warren_reset(struct warren_sandbox *sb, struct warren_error *err)
+{
+	const struct backend_ops *ops = sb->engine->ops;
+	int r;
+
+	if (!ops->reset)
+		return not_supported(sb, "a reset", err);
+	r = ops->reset(sb->engine->state, sb->sandbox, err);
+	if (r < 0)
+		return error_wrap(err, "reset '%s'", sb->sandbox->id);
+	sandbox_unlink(sb);
+	free(sb);
+	return 0;
+}
+
 const char *warren_image(const struct warren_sandbox *sb)
 {
 	const struct backend_ops *ops = sb->engine->ops;

@@ -317,6 +317,66 @@ void volume_row_done(struct volume_row *row);
 
 #define AUTO_VOLUME_ROW CLEANUP(volume_row_done)
 
+/* --------------------------------------------------------------- snapshots */
+
+struct snapshot_row {
+	char id[ID_LEN + 1];
+	const char *tenant;
+	const char *source; /* the id of the sandbox that it was made of */
+	const char *image;  /* "sha256:..."; not for inserts */
+	const char *names;  /* separated by commas; not for inserts */
+	const char *labels; /* a JSON object */
+	uint64_t size;      /* bytes, with the layers of its parent; not for inserts */
+	uint64_t users;     /* number of sandboxes created from it; not for inserts */
+	bool transient; /* for inserts: it is dead when no sandbox uses it and it has no
+			   name */
+	int64_t created_at;
+	void *block;
+};
+
+/*
+ * Like a volume, a snapshot has a row before it has an image, and until its image is
+ * deleted. db_finish_snapshot() makes it visible, with @name (NULL: none).
+ */
+int db_insert_snapshot(struct db *db, const struct snapshot_row *row,
+		       struct warren_error *err) MUST_CHECK;
+int db_finish_snapshot(struct db *db, const struct snapshot_row *row, const char *name,
+		       struct warren_error *err) MUST_CHECK;
+/*
+ * Give the snapshot @id a name, in addition to those it has. If another snapshot has the
+ * name, it loses it; without any name, it becomes transient.
+ */
+int db_name_snapshot(struct db *db, const char *tenant, const char *id, const char *name,
+		     struct warren_error *err) MUST_CHECK;
+/* Remove a name, or all (NULL); without any name, the snapshot becomes transient. */
+int db_unname_snapshot(struct db *db, const char *tenant, const char *id,
+		       const char *name, struct warren_error *err) MUST_CHECK;
+/* Begin to delete it. -EBUSY: sandboxes use it. */
+int db_delete_snapshot(struct db *db, const char *id,
+		       struct warren_error *err) MUST_CHECK;
+int db_forget_snapshot(struct db *db, const char *id,
+		       struct warren_error *err) MUST_CHECK;
+/* The ids of snapshots that were not finished, are to be deleted, or are unused and
+ * transient; at most @max. */
+int db_each_dead_snapshot(struct db *db, size_t max, int (*fn)(void *ctx, const char *id),
+			  void *ctx, struct warren_error *err) MUST_CHECK;
+/* Find a snapshot of @tenant by name or id. */
+int db_get_snapshot(struct db *db, const char *tenant, const char *word,
+		    struct snapshot_row *ret, struct warren_error *err) MUST_CHECK;
+/* The snapshots of a tenant after the id @after (""), at most @max (0: all). */
+int db_each_snapshot(struct db *db, const char *tenant, const char *after, size_t max,
+		     int (*fn)(void *ctx, const struct snapshot_row *row), void *ctx,
+		     struct warren_error *err) MUST_CHECK;
+/* The number of snapshots of @tenant (NULL: of all) and the sum of their sizes. */
+int db_sum_snapshots(struct db *db, const char *tenant, uint64_t *ret_n,
+		     uint64_t *ret_bytes, struct warren_error *err) MUST_CHECK;
+/* 1: the sandbox was created from a snapshot; 0: it was not. */
+int db_has_snapshot(struct db *db, const char *sandbox,
+		    struct warren_error *err) MUST_CHECK;
+void snapshot_row_done(struct snapshot_row *row);
+
+#define AUTO_SNAPSHOT_ROW CLEANUP(snapshot_row_done)
+
 /* --------------------------------------------------------------- sandboxes */
 
 /*
@@ -358,6 +418,8 @@ struct sandbox_row {
 	const char *policy;
 	/* For db_insert_sandboxes(): ids of its volumes, NULL-terminated; NULL: none. */
 	const char *const *volumes;
+	/* For db_insert_sandboxes(): id of the snapshot that is its image; NULL: none. */
+	const char *snapshot;
 	/* JSON: the enforced limits and isolation; NULL during creation. */
 	const char *enforced;
 	const char *error; /* reason for SANDBOX_FAILED */
@@ -396,7 +458,7 @@ bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to);
  *	-ENOTUNIQ	the owner has a sandbox with that name
  *	-EDQUOT		over a limit; db_denied() says which
  *	-ENOENT		no such owner
- *	-EBUSY		a volume was deleted
+ *	-EBUSY		a volume or the snapshot was deleted
  */
 int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 			const struct db_request *request,

@@ -55,6 +55,22 @@ enum db_stmt {
 	STMT_SUM_VOLUMES,
 	STMT_USE_VOLUME,
 	STMT_EACH_VOLUME_USER,
+	STMT_INSERT_SNAPSHOT,
+	STMT_FINISH_SNAPSHOT,
+	STMT_ORPHAN_SNAPSHOT,
+	STMT_NAME_SNAPSHOT,
+	STMT_KEEP_SNAPSHOT,
+	STMT_UNNAME_SNAPSHOT,
+	STMT_UNNAME_ALL,
+	STMT_DROP_SNAPSHOT,
+	STMT_DELETE_SNAPSHOT,
+	STMT_FORGET_SNAPSHOT,
+	STMT_DEAD_SNAPSHOTS,
+	STMT_GET_SNAPSHOT,
+	STMT_EACH_SNAPSHOT,
+	STMT_SUM_SNAPSHOTS,
+	STMT_USE_SNAPSHOT,
+	STMT_SNAPSHOT_OF,
 	STMT_PRUNE_REVOKED,
 	STMT_PRUNE_EXPIRED,
 	STMT_INSERT_SANDBOX,
@@ -287,6 +303,10 @@ void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3]
 /* volume.c: record that @sandbox uses the volume @id. -EBUSY: it was deleted. */
 int volume_use(struct db *db, const char *id, const char *sandbox,
 	       struct warren_error *err);
+
+/* snapshot.c: record that @sandbox was created from the snapshot @id. -EBUSY: deleted. */
+int snapshot_use(struct db *db, const char *id, const char *sandbox,
+		 struct warren_error *err);
 
 /*
  * tenant.c: within a transaction, change the charges of @tenant. -EDQUOT: a charge grows

@@ -224,6 +224,32 @@ static const char *const steps[] = {
 	"  PRIMARY KEY (volume, sandbox)"
 	") STRICT, WITHOUT ROWID;"
 	"CREATE INDEX volume_uses_of_sandbox ON volume_uses (sandbox);",
+
+	/* Snapshots, their names, and the sandboxes that were created from them. */
+	"CREATE TABLE snapshots ("
+	"  id TEXT PRIMARY KEY NOT NULL,"
+	"  tenant TEXT NOT NULL REFERENCES tenants (name),"
+	"  source TEXT NOT NULL," /* id of the sandbox */
+	"  image TEXT NOT NULL DEFAULT '',"
+	"  size INTEGER NOT NULL DEFAULT 0,"
+	"  state INTEGER NOT NULL DEFAULT 0," /* 0: creating; 1: ready; 2: deleting */
+	"  transient INTEGER NOT NULL,"       /* 1: deleted when no sandbox uses it */
+	"  labels TEXT NOT NULL,"
+	"  created_at INTEGER NOT NULL"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX snapshots_of_tenant ON snapshots (tenant, id);"
+	"CREATE TABLE snapshot_names ("
+	"  tenant TEXT NOT NULL,"
+	"  name TEXT NOT NULL,"
+	"  snapshot TEXT NOT NULL REFERENCES snapshots (id) ON DELETE CASCADE,"
+	"  PRIMARY KEY (tenant, name)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX snapshot_names_of ON snapshot_names (snapshot);"
+	"CREATE TABLE snapshot_uses ("
+	"  sandbox TEXT PRIMARY KEY NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,"
+	"  snapshot TEXT NOT NULL REFERENCES snapshots (id)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX snapshot_uses_of ON snapshot_uses (snapshot);",
 };
 
 /* Run a pragma and get its value. The text is a constant, because values of pragmas

@@ -299,6 +299,8 @@ int db_insert_sandboxes(struct db *db, const struct sandbox_row *rows, size_t n,
 			r = db_set_policy(db, rows[i].id, rows[i].policy, err);
 		for (const char *const *v = rows[i].volumes; r == 0 && v && *v; v++)
 			r = volume_use(db, *v, rows[i].id, err);
+		if (r == 0 && rows[i].snapshot)
+			r = snapshot_use(db, rows[i].snapshot, rows[i].id, err);
 	}
 	if (r == 0)
 		r = request_remember(db, rows[0].owner, request, rows[0].created_at, err);

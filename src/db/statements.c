@@ -31,6 +31,12 @@
 	"v.id, v.tenant, v.name, v.size, v.labels, v.created_at, v.state, " \
 	"(SELECT count(*) FROM volume_uses WHERE volume = v.id)"
 
+#define SNAPSHOT                                                              \
+	"s.id, s.tenant, s.source, s.image, s.size, s.labels, s.created_at, " \
+	"(SELECT group_concat(name, ',') FROM snapshot_names WHERE "          \
+	"snapshot = s.id), (SELECT count(*) FROM snapshot_uses WHERE "        \
+	"snapshot = s.id)"
+
 const char sandbox_columns[] = SANDBOX;
 
 const char *const statement_texts[STMT_MAX] = {
@@ -113,6 +119,45 @@ const char *const statement_texts[STMT_MAX] = {
 			    "SELECT id, ?2 FROM volumes WHERE id = ?1 AND state = 1",
 	[STMT_EACH_VOLUME_USER] =
 		"SELECT sandbox FROM volume_uses WHERE volume = ? ORDER BY sandbox LIMIT ?",
+
+	[STMT_INSERT_SNAPSHOT] =
+		"INSERT INTO snapshots (id, tenant, source, transient, labels, created_at) "
+		"VALUES (?, ?, ?, ?, ?, ?)",
+	[STMT_FINISH_SNAPSHOT] = "UPDATE snapshots SET state = 1, image = ?, size = ? "
+				 "WHERE id = ? AND state = 0",
+	[STMT_ORPHAN_SNAPSHOT] =
+		"UPDATE snapshots SET transient = 1 WHERE id = (SELECT snapshot FROM "
+		"snapshot_names WHERE tenant = ?1 AND name = ?2) AND id <> ?3 AND "
+		"(SELECT count(*) FROM snapshot_names WHERE snapshot = snapshots.id) = 1",
+	[STMT_NAME_SNAPSHOT] = "INSERT OR REPLACE INTO snapshot_names (tenant, name, "
+			       "snapshot) VALUES (?, ?, ?)",
+	[STMT_KEEP_SNAPSHOT] = "UPDATE snapshots SET transient = 0 WHERE id = ?",
+	[STMT_UNNAME_SNAPSHOT] =
+		"DELETE FROM snapshot_names WHERE tenant = ? AND name = ?",
+	[STMT_UNNAME_ALL] = "DELETE FROM snapshot_names WHERE snapshot = ?",
+	[STMT_DROP_SNAPSHOT] =
+		"UPDATE snapshots SET transient = 1 WHERE id = ?1 AND NOT EXISTS "
+		"(SELECT 1 FROM snapshot_names WHERE snapshot = ?1)",
+	[STMT_DELETE_SNAPSHOT] =
+		"UPDATE snapshots SET state = 2 WHERE id = ? AND NOT EXISTS "
+		"(SELECT 1 FROM snapshot_uses WHERE snapshot = snapshots.id)",
+	[STMT_FORGET_SNAPSHOT] = "DELETE FROM snapshots WHERE id = ? AND state <> 1",
+	[STMT_DEAD_SNAPSHOTS] =
+		"SELECT id FROM snapshots s WHERE state <> 1 OR (transient = 1 AND NOT "
+		"EXISTS (SELECT 1 FROM snapshot_uses WHERE snapshot = s.id)) LIMIT ?",
+	[STMT_GET_SNAPSHOT] =
+		"SELECT " SNAPSHOT
+		" FROM snapshots s WHERE tenant = ?1 AND state = 1 AND "
+		"id = coalesce((SELECT snapshot FROM snapshot_names WHERE tenant = ?1 AND "
+		"name = ?2), ?2)",
+	[STMT_EACH_SNAPSHOT] = "SELECT " SNAPSHOT " FROM snapshots s WHERE tenant = ? "
+			       "AND id > ? AND state = 1 ORDER BY id LIMIT ?",
+	[STMT_SUM_SNAPSHOTS] = "SELECT count(*), coalesce(sum(size), 0) FROM snapshots "
+			       "WHERE state <> 2 AND (?1 IS NULL OR tenant = ?1)",
+	[STMT_USE_SNAPSHOT] = "INSERT OR REPLACE INTO snapshot_uses (snapshot, sandbox) "
+			      "SELECT id, ?2 FROM snapshots WHERE id = ?1 AND state = 1",
+
+	[STMT_SNAPSHOT_OF] = "SELECT snapshot FROM snapshot_uses WHERE sandbox = ?",
 
 	[STMT_INSERT_SANDBOX] =
 		"INSERT INTO sandboxes (seq, id, state, owner, backend, image, network, name, "

@@ -184,8 +184,13 @@ static int snapshot_put(struct snapshot *p, const struct ref *name,
 			      "it would have more than %d layers, the maximum",
 			      STORE_LAYERS_MAX);
 	if (r == 0) {
+		const char *id = p->options->snapshot;
+
 		image.base = strdup(base);
-		r = image.base ? 0 : error_errno(err, ENOMEM, "describe the image");
+		image.snapshot = strdup(id ? id : "");
+		r = image.base && image.snapshot
+			    ? 0
+			    : error_errno(err, ENOMEM, "describe the image");
 	}
 	if (r == 0)
 		r = oci_record(p->store, &image, manifest, config, name, err);

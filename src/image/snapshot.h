@@ -20,7 +20,8 @@ struct snapshot_options {
 	/* The "config" object of the configuration, as JSON; NULL: the parent's. */
 	const char *config;
 	const char
-		*created_by; /* what created the layer; NULL: no entry in the history */
+		*created_by;  /* what created the layer; NULL: no entry in the history */
+	const char *snapshot; /* store_image.snapshot; NULL: an ordinary image */
 };
 
 /*

@@ -190,6 +190,8 @@ void store_write_record(const struct store_image *image, struct buf *out)
 	store_put_line(out, "workdir", image->workdir);
 	if (image->base && image->base[0])
 		store_put_line(out, "base", image->base);
+	if (image->snapshot && image->snapshot[0])
+		store_put_line(out, "snapshot", image->snapshot);
 	buf_printf(out, "size %" PRIu64 "\n", image->size);
 	store_put_list(out, "env", image->env);
 	store_put_list(out, "entrypoint", image->entrypoint);
@@ -228,6 +230,7 @@ static int store_read_line(struct store_image *im, const char *key, const char *
 		{ "user", &im->user, NULL, NULL },
 		{ "workdir", &im->workdir, NULL, NULL },
 		{ "base", &im->base, NULL, NULL },
+		{ "snapshot", &im->snapshot, NULL, NULL },
 		{ "env", NULL, &im->env, NULL },
 		{ "entrypoint", NULL, &im->entrypoint, NULL },
 		{ "cmd", NULL, &im->cmd, NULL },
@@ -255,8 +258,8 @@ static int init_image(struct store_image *im)
 {
 	char ***lists[] = { &im->env,     &im->entrypoint, &im->cmd,
 			    &im->volumes, &im->labels,     &im->layers };
-	char **texts[] = { &im->platform, &im->created, &im->user, &im->workdir,
-			   &im->base };
+	char **texts[] = { &im->platform, &im->created, &im->user,
+			   &im->workdir,  &im->base,    &im->snapshot };
 	bool ok = true;
 
 	*im = (struct store_image){ .lock = -1 };
@@ -301,7 +304,8 @@ void store_image_done(struct store_image *im)
 {
 	char **lists[] = { im->env,     im->entrypoint, im->cmd,
 			   im->volumes, im->labels,     im->layers };
-	char *texts[] = { im->platform, im->created, im->user, im->workdir, im->base };
+	char *texts[] = { im->platform, im->created, im->user,
+			  im->workdir,  im->base,    im->snapshot };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		(void)strv_free(lists[i]);
@@ -394,6 +398,7 @@ int store_find(const struct store *s, const char *text, struct store_image *ret,
 {
 	const char *id = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
 	char hex[STORE_HEX_LEN + 1] = "";
+	bool by_prefix = false;
 	struct ref ref;
 	int r = -ENOENT;
 
@@ -403,10 +408,16 @@ int store_find(const struct store *s, const char *text, struct store_image *ret,
 			return r;
 		r = resolve_ref(s, &ref, hex);
 	}
-	if (r == -ENOENT && looks_like_id(id))
+	if (r == -ENOENT && looks_like_id(id)) {
+		by_prefix = strlen(id) < STORE_HEX_LEN;
 		r = resolve_prefix(s, id, hex);
+	}
 	if (r == 0)
 		r = load_image(s, hex, ret);
+	if (r == 0 && by_prefix && ret->snapshot[0]) {
+		store_image_done(ret);
+		r = -ENOENT;
+	}
 	if (r == -ENOENT)
 		return error_set(err, ENOENT, "there is no image '%s' on this machine",
 				 text);

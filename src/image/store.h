@@ -46,6 +46,11 @@ struct store_image {
 	char *user, *workdir; /* "" when the image has none */
 	/* "host" or "dir:PATH": its layers are stacked on that (snapshot.h); "": none */
 	char *base;
+	/*
+	 * Of a snapshot of the service: its id; "": none. It is found by its reference
+	 * (snapshot_name.h) or its whole id, which only its owner knows.
+	 */
+	char *snapshot;
 	char **env, **entrypoint, **cmd, **volumes, **labels;
 	char **layers; /* diff ids, from the bottom up */
 	uint64_t size; /* sum of its layers' uncompressed archives */
@@ -80,7 +85,7 @@ bool store_is_pinned(int dir);
 
 /*
  * Find an image by reference, by id, or by an unambiguous prefix of its id ("sha256:" is
- * optional).
+ * optional). A prefix finds no snapshot.
  */
 int store_find(const struct store *s, const char *text, struct store_image *ret,
 	       struct warren_error *err);

@@ -78,6 +78,18 @@ int store_new_layer(const struct store *s, struct store_new *ret,
 	return 0;
 }
 
+int store_open_new(const struct store *s, const char *name, struct store_new *ret,
+		   struct warren_error *err)
+{
+	const size_t n = strlen(NEW_PREFIX);
+
+	if (strncmp(name, NEW_PREFIX, n) != 0 || !id_valid(name + n))
+		return error_set(err, EINVAL, "'%.40s' is not a new layer", name);
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
+	ret->fd = openat(s->data, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return ret->fd < 0 ? error_errno(err, errno, "open the new layer") : 0;
+}
+
 void store_drop_layer(const struct store *s, struct store_new *layer)
 {
 	if (layer->fd < 0)

@@ -36,6 +36,9 @@ struct store_new {
 };
 int store_new_layer(const struct store *s, struct store_new *ret,
 		    struct warren_error *err);
+/* Open the new layer @name, which another process has created. */
+int store_open_new(const struct store *s, const char *name, struct store_new *ret,
+		   struct warren_error *err);
 int store_keep_layer(const struct store *s, struct store_new *layer, const char *diff_id,
 		     uint64_t size, struct warren_error *err);
 void store_drop_layer(const struct store *s, struct store_new *layer);

@@ -15,6 +15,7 @@ void initclient_done(struct initclient_sandbox *sandbox)
 	(void)strv_free(sandbox->base.entrypoint);
 	(void)strv_free(sandbox->base.cmd);
 	free(sandbox->workdir);
+	free(sandbox->image);
 	free(sandbox->hostname);
 	free(sandbox->state_text);
 	free(sandbox->base.steps);

@@ -59,6 +59,8 @@ struct initclient_sandbox {
 	char *workdir;
 	char **env;
 	char *hostname;
+	/* "dir:PATH", or the id of an image of the store; NULL: "host", or unknown */
+	char *image;
 	/* For an adopted sandbox: the text that `enforced` points into. */
 	char *state_text;
 	bool paused;

@@ -32,6 +32,7 @@ static const struct state_field shared[] = {
 	{ "home", STATE_HOME, 0 },
 	{ "workdir", STATE_TEXT, offsetof(struct initclient_sandbox, workdir) },
 	{ "hostname", STATE_TEXT, offsetof(struct initclient_sandbox, hostname) },
+	{ "image", STATE_MAYBE_TEXT, offsetof(struct initclient_sandbox, image) },
 	{ "env", STATE_LIST, offsetof(struct initclient_sandbox, env) },
 	{ "entrypoint", STATE_LIST,
 	  offsetof(struct initclient_sandbox, base.entrypoint) },

@@ -35,6 +35,8 @@ static const struct {
 	[WIRE_UNDO_KEEP] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_UNDO] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_UNDO_FORGET] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_SNAPSHOT] = { sizeof(struct warden_proto_snapshot), false, true },
+	[WIRE_RESET] = { sizeof(struct warden_proto_sandbox), false, true },
 };
 
 /* Return the number of strings in warden_proto_create before the environment: the texts
@@ -98,7 +100,7 @@ static bool image_whole(const struct warden_proto_image *i)
 	return i->verb < WIRE_IMAGE_MAX && memchr(i->ref, 0, sizeof(i->ref)) &&
 	       memchr(i->platform, 0, sizeof(i->platform)) &&
 	       memchr(i->to, 0, sizeof(i->to)) &&
-	       !(i->flags & ~(WIRE_IMAGE_MISSING | WIRE_IMAGE_FORCE));
+	       !(i->flags & ~(WIRE_IMAGE_MISSING | WIRE_IMAGE_FORCE | WIRE_IMAGE_OURS));
 }
 
 static bool volume_whole(const struct warden_proto_volume *v)
@@ -111,6 +113,11 @@ static bool volume_whole(const struct warden_proto_volume *v)
 	       memchr(v->link, 0, sizeof(v->link)) &&
 	       !(v->flags &
 		 ~(WIRE_VOLUME_PARENTS | WIRE_VOLUME_RECURSIVE | WIRE_VOLUME_FOLLOW));
+}
+
+static bool snapshot_whole(const struct warden_proto_snapshot *m)
+{
+	return memchr(m->snapshot, 0, sizeof(m->snapshot)) && id_valid(m->snapshot);
 }
 
 int warden_proto_check(const void *data, size_t size)
@@ -132,6 +139,8 @@ int warden_proto_check(const void *data, size_t size)
 	if (h->type == WIRE_IMAGE && !image_whole(data))
 		return -EPROTO;
 	if (h->type == WIRE_VOLUME && !volume_whole(data))
+		return -EPROTO;
+	if (h->type == WIRE_SNAPSHOT && !snapshot_whole(data))
 		return -EPROTO;
 	if (h->type == WIRE_LIST &&
 	    !memchr(((const struct warden_proto_list *)data)->after, 0,

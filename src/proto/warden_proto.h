@@ -67,6 +67,12 @@ enum warden_proto_type {
 	WIRE_UNDO_KEEP,   /* struct warden_proto_sandbox; reply: struct warren_saved */
 	WIRE_UNDO,        /* struct warden_proto_sandbox; reply: struct warren_undone */
 	WIRE_UNDO_FORGET, /* struct warden_proto_sandbox */
+	/*
+	 * struct warden_proto_snapshot; reply, when the files are copied: a pipe with the
+	 * report of warren-image
+	 */
+	WIRE_SNAPSHOT,
+	WIRE_RESET, /* struct warden_proto_sandbox; HIBERNATE, but without its files */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */
@@ -153,6 +159,12 @@ struct warden_proto_create {
 	char strings[];
 };
 
+struct warden_proto_snapshot {
+	struct warden_proto_header h;
+	char id[16];
+	char snapshot[16]; /* the id of the new snapshot */
+};
+
 enum warden_proto_image_verb {
 	WIRE_IMAGE_PULL,
 	WIRE_IMAGE_LS,
@@ -170,6 +182,7 @@ enum warden_proto_image_verb {
 
 #define WIRE_IMAGE_MISSING (1U << 0) /* pull: only if it is missing */
 #define WIRE_IMAGE_FORCE   (1U << 1) /* remove: with all its names */
+#define WIRE_IMAGE_OURS    (1U << 2) /* the service names one of its snapshots */
 
 struct warden_proto_image {
 	struct warden_proto_header h;

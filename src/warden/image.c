@@ -31,7 +31,7 @@
 
 struct images {
 	pthread_mutex_t lock;
-	struct {
+	struct image_room {
 		int alive; /* readable when the program has ended; -1: none */
 		bool pulls;
 	} at_work[WARDEN_IMAGES_MAX];
@@ -326,4 +326,41 @@ int images_start(struct images *all, const struct warden_policy *policy,
 				    .archive = writes ? sink : -1 };
 	r = image_start_in_room(all, policy, backend, m, &ends, &alive, err);
 	return r < 0 ? r : image_pass_on(&in, writes ? &source : &sink, ret_fd, err);
+}
+
+/* The program has no input, but keeps the descriptor of the lock, and with it the lock.
+ */
+int images_snapshot(struct images *all, const struct warden_policy *policy,
+		    const char *const *argv, int lock, int *ret_fd,
+		    struct warren_error *err)
+{
+	AUTO_CLOSE int in = -1, out = -1, alive = -1, theirs = -1;
+	AUTO_CLOSE int high = fcntl(lock, F_DUPFD_CLOEXEC, FD_ALIVE + 1);
+	int r = high < 0 ? error_errno(err, errno, "pass on a lock") : 0, room;
+
+	if (r == 0)
+		r = image_make_pipe(&in, &out, err);
+	if (r == 0)
+		r = image_make_pipe(&alive, &theirs, err);
+	if (r < 0)
+		return r;
+	(void)pthread_mutex_lock(&all->lock);
+	room = image_find_room(all, false);
+	if (room < 0) {
+		r = error_set(err, EAGAIN,
+			      "too many image operations are in progress; try again");
+	} else {
+		r = image_spawn(
+			policy->image_program, argv,
+			&(const struct image_ends){
+				.in = high, .out = out, .alive = theirs, .archive = -1 });
+		if (r < 0)
+			(void)error_errno(err, -r, "start '%s'", policy->image_program);
+		else
+			all->at_work[room] = (struct image_room){ TAKE_FD(alive), false };
+	}
+	(void)pthread_mutex_unlock(&all->lock);
+	if (r == 0)
+		*ret_fd = TAKE_FD(in);
+	return r;
 }

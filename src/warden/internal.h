@@ -107,6 +107,19 @@ int images_start(struct images *all, const struct warden_policy *policy,
 		 const struct warden_backend *backend, const struct warden_proto_image *m,
 		 int *ret_fd, struct warren_error *err);
 
+/*
+ * Start the program that makes an image of a snapshot's layer. It holds @lock, the
+ * store's lock, until it ends.
+ */
+int images_snapshot(struct images *all, const struct warden_policy *policy,
+		    const char *const *argv, int lock, int *ret_fd,
+		    struct warren_error *err);
+
+/* snapshot.c: copy the files of @sb into a new layer, and make an image of it. */
+int snapshot_start(struct images *all, const struct warden_policy *policy,
+		   struct warren_sandbox *sb, const char *id, int *ret_fd,
+		   struct warren_error *err);
+
 /* spawn.c */
 struct warden_fd {
 	int fd; /* -1: /dev/null */

@@ -309,6 +309,36 @@ static int warden_do_undo_forget(struct work *k, const void *msg,
 	return warren_undo_forget(k->engine, sandbox->id, err);
 }
 
+/* Afterwards, a CREATE with .restore creates the sandbox anew. */
+static int warden_do_reset(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_sandbox *sandbox = msg;
+	struct warren_sandbox *sb = NULL;
+	int r = warden_find(k, sandbox->id, &sb, err);
+
+	if (r < 0)
+		return r;
+	r = warren_reset(sb, err);
+	if (r == 0)
+		claims_destroyed(k->w->claims);
+	else
+		sb = warren_release(sb);
+	return r;
+}
+
+static int warden_do_snapshot(struct work *k, const void *msg, struct warren_error *err)
+{
+	const struct warden_proto_snapshot *m = msg;
+	struct warren_sandbox *sb = NULL;
+	int r = warden_find(k, m->id, &sb, err);
+
+	if (r == 0)
+		r = snapshot_start(k->w->images, &k->w->policy, sb, m->snapshot, &k->fd,
+				   err);
+	sb = warren_release(sb);
+	return r;
+}
+
 static int warden_do_stats(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_sandbox *sandbox = msg;
@@ -471,6 +501,8 @@ static const struct {
 	[WIRE_UNDO_KEEP] = { warden_do_undo_keep, true },
 	[WIRE_UNDO] = { warden_do_undo, true },
 	[WIRE_UNDO_FORGET] = { warden_do_undo_forget, false },
+	[WIRE_SNAPSHOT] = { warden_do_snapshot, true },
+	[WIRE_RESET] = { warden_do_reset, true },
 	[WIRE_VOLUME] = { warden_do_volume, false },
 	[WIRE_TRUST] = { warden_do_trust, true },
 };
@@ -564,6 +596,7 @@ static bool warden_copies(const struct warden_proto_header *h)
 
 	return h->type == WIRE_HIBERNATE || h->type == WIRE_DIFF ||
 	       h->type == WIRE_UNDO_KEEP || h->type == WIRE_UNDO ||
+	       h->type == WIRE_SNAPSHOT ||
 	       (h->type == WIRE_CREATE && create->flags & SPEC_RESTORE_BIT);
 }
 

@@ -73,6 +73,8 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_UNDO_KEEP] = sizeof(struct warden_proto_sandbox),
 	[WIRE_UNDO] = sizeof(struct warden_proto_sandbox),
 	[WIRE_UNDO_FORGET] = sizeof(struct warden_proto_sandbox),
+	[WIRE_SNAPSHOT] = sizeof(struct warden_proto_snapshot),
+	[WIRE_RESET] = sizeof(struct warden_proto_sandbox),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)

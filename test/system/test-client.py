@@ -14,9 +14,10 @@ from client_world import w, environ, call, call_json, sandbox, main  # pylint: d
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
           "wait", "port", "token", "backends", "attach", "stop", "start", "hibernate", "restart", "kill", "rename", "mcp",
-          "code", "network", "secret", "volume", "diff", "undo")
+          "code", "network", "secret", "volume", "diff", "undo", "reset", "fork", "snapshot")
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm"), "secret": ("set", "ls", "rm"),
-         "volume": ("create", "ls", "inspect", "cp", "rm", "prune")}
+         "volume": ("create", "ls", "inspect", "cp", "rm", "prune"),
+         "snapshot": ("create", "ls", "inspect", "tag", "rm")}
 
 
 # -------------------------------------------------------------- arguments and help
@@ -175,7 +176,8 @@ def no_option_accepts_an_invalid_value():
         # The arguments that a command needs, so that only its options are invalid.
         after = {"exec": [box, "true"], "session run": [box, "true"], "session open": [box], "logs": [box], "wait": [box],
                  "port": [box, "80"], "cp": ["/etc/passwd", f"{box}:/tmp/x"], "token create": ["--scope", "read", "mine"], "kill": [box],
-                 "code": ["bash", "/dev/null"], "volume create": ["mine"]}
+                 "code": ["bash", "/dev/null"], "volume create": ["mine"], "fork": [box],
+                 "snapshot create": [box]}
         for words in every_command():
             for name in re.findall(r"^  (?:-.,|   ) --([a-z-]+) \S+  ", help_text(*words), re.M):
                 for odd in ("", "\x1b[31m\n", "x" * 5000):
@@ -245,7 +247,7 @@ def every_command_has_machine_readable_output():
     # nothing.
     for words in [*every_command(), *images, ("run",), ("doctor",), ("version",)]:
         if words not in (("shell",), ("attach",), ("mcp",), ("image", "inspect"), ("secret", "set"), ("secret", "rm"),
-                         ("volume", "inspect"), ("volume", "cp")):
+                         ("volume", "inspect"), ("volume", "cp"), ("snapshot", "inspect")):
             ok("json" in options(help_text(*words)), f"--json of {words}")
     eq(list(json.loads(warren("version", "--json").stdout)), ["version"])
 

@@ -397,6 +397,22 @@ def secrets():
     at_once(20, lambda i: w.ask("DELETE", f"/v1/secrets/S{i}", status=204))
 
 
+@drive("create_snapshot", "list_snapshots", "get_snapshot", "tag_snapshot", "delete_snapshot", "fork_sandbox", "reset_sandbox")
+def snapshots():
+    box = w.create(env=BIG_ENV)
+    path = f"/v1/sandboxes/{box}"
+    at_once(8, lambda i: w.ask("POST", f"{path}/snapshots", {"name": f"s{i}"}, status=201))
+    at_once(10, lambda i: w.ask("GET", "/v1/snapshots", query={"limit": 1000}, status=200))
+    at_once(8, lambda i: w.ask("GET", f"/v1/snapshots/s{i}", status=200))
+    at_once(8, lambda i: w.ask("POST", f"/v1/snapshots/s{i}/tag", {"name": f"t{i}"}, status=200))
+    for copy in w.ask("POST", f"{path}/fork", {"count": 8}, status=201).json()["sandboxes"]:
+        w.delete(copy["id"])
+    for _ in range(3):
+        w.ask("POST", f"{path}/reset", status=200)
+    at_once(16, lambda i: w.ask("DELETE", f"/v1/snapshots/{'st'[i // 8]}{i % 8}", status=204))
+    w.delete(box)
+
+
 @drive("create_volume", "list_volumes", "get_volume", "copy_volume", "delete_volume", "write_volume_file",
        "read_volume_file", "stat_volume_file", "list_volume_files", "make_volume_directory", "remove_volume_file")
 def volumes():

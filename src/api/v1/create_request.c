@@ -15,6 +15,7 @@
 #include "api/v1/network.h"
 #include "api/v1/sandbox.h"
 #include "base/json.h"
+#include "base/snapshot_name.h"
 #include "base/strv.h"
 #include "config/config.h"
 #include "proto/warden_proto.h"
@@ -285,6 +286,43 @@ static int read_pull(const struct caller *caller, const struct body *asked,
 	return r;
 }
 
+/* Find out whether the image is a snapshot of the tenant. */
+static int read_snapshot(struct v1 *v1, const struct caller *caller,
+			 const struct body *body, struct wanted *w, struct api_error *err)
+{
+	static const char latest[] = ":latest";
+	struct warren_error why = WARREN_ERROR_INIT;
+	char name[SNAPSHOT_NAME_MAX + sizeof(latest)];
+	size_t n;
+	int r;
+
+	if (!body_has(body, "image"))
+		return 0;
+	if (snapshot_is_ref(w->spec.image)) {
+		r = api_error_set(err, API_ERR_INVALID_REQUEST,
+				  "/image: name a snapshot by its name or id");
+		api_error_text(err, "pointer", "/image");
+		return r;
+	}
+	n = strlen(w->spec.image);
+	if (n >= sizeof(name) || strchr(w->spec.image, '/'))
+		return 0;
+	(void)strcpy(name, w->spec.image);
+	if (n > sizeof(latest) - 1 &&
+	    strcmp(name + n - (sizeof(latest) - 1), latest) == 0)
+		name[n - (sizeof(latest) - 1)] = '\0';
+	r = db_get_snapshot(service_db(v1->service), caller->tenant, name, &w->snapshot,
+			    &why);
+	if (r == -ENOENT || w->backend->images == BACKEND_IMAGES_THEIRS)
+		return 0;
+	if (r < 0)
+		return api_error_from(err, &why);
+	(void)snprintf(w->snapshot_ref, sizeof(w->snapshot_ref), SNAPSHOT_REGISTRY "/%s",
+		       w->snapshot.id);
+	w->source.pull = BOX_PULL_NEVER;
+	return 0;
+}
+
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *w, struct api_error *err)
 {
@@ -323,6 +361,8 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	if (r == 0)
 		r = read_pull(caller, asked, w, err);
 	if (r == 0)
+		r = read_snapshot(v1, caller, body, w, err);
+	if (r == 0)
 		r = read_limits(cfg, body, &w->spec, err);
 	if (r == 0)
 		r = read_times(cfg, body, &w->row, err);
@@ -353,6 +393,10 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	w->row.state = SANDBOX_CREATING;
 	w->row.owner = caller->tenant;
 	w->row.image = w->spec.image;
+	if (w->snapshot_ref[0]) {
+		w->row.snapshot = w->snapshot.id;
+		w->spec.image = w->snapshot_ref;
+	}
 	w->row.network = v1_network_names[w->network];
 	w->row.policy = w->network == V1_NETWORK_POLICY ? w->policy.data : NULL;
 	w->row.name = body_text(body, "name");
@@ -369,6 +413,7 @@ void wanted_done(struct wanted *w)
 	(void)strv_free(w->env_texts);
 	free((void *)w->env);
 	mounts_done(w);
+	snapshot_row_done(&w->snapshot);
 	free(w->labels);
 	buf_done(&w->text);
 	buf_done(&w->policy);

@@ -68,6 +68,8 @@ static const char *event_object_key(enum event_type type)
 		return "secret";
 	if (type == EVENT_VOLUME_CREATED || type == EVENT_VOLUME_DELETED)
 		return "volume";
+	if (type == EVENT_SNAPSHOT_CREATED || type == EVENT_SNAPSHOT_DELETED)
+		return "snapshot";
 	return "exec_id";
 }
 

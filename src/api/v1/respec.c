@@ -84,3 +84,51 @@ void v1_respec(void *ctx, const struct sandbox *sandbox, sandbox_spec_fn *use,
 	use(use_ctx, r < 0 ? NULL : &w.spec, r < 0 ? &err : NULL);
 	json_decref(body.json);
 }
+
+static json_t *respec_labels(const struct sandbox_row *row, json_t *more)
+{
+	json_t *all = json_object();
+
+	for (size_t i = 0; all && i < row->n_labels; i++)
+		(void)json_object_set_new(all, row->labels[i].key,
+					  json_string(row->labels[i].value));
+	if (more)
+		(void)json_object_update(all, more);
+	return all;
+}
+
+int v1_respec_fork(struct v1 *v1, const struct sandbox *sandbox, const char *image,
+		   json_t *labels, json_t **ret_body, struct wanted *w,
+		   struct api_error *err)
+{
+	AUTO_SANDBOX_ROW struct sandbox_row row = { 0 };
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct caller owner = { .scopes = V1_SCOPE_ADMIN };
+	struct body body = { .schema = v1_face.ops[V1_CREATE_SANDBOX].schema };
+	int r = db_get_sandbox(service_db(v1->service), NULL, sandbox_row(sandbox)->id,
+			       &row, &why);
+
+	if (r == 0) {
+		body.json = respec_load(v1, &row, &why);
+		r = body.json ? 0 : -EBADMSG;
+	}
+	if (r < 0)
+		return api_error_from(err, &why);
+	*ret_body = body.json;
+	(void)strncpy(owner.tenant, row.owner, sizeof(owner.tenant) - 1);
+	(void)json_object_set_new(body.json, "image", json_string(image));
+	(void)json_object_set_new(body.json, "labels", respec_labels(&row, labels));
+	r = validate_json(body.schema, body.json, err);
+	if (r == 0)
+		r = wanted_read(v1, &owner, &body, w, err);
+	if (r < 0)
+		return r;
+	w->row.owner = sandbox_row(sandbox)->owner;
+	w->row.idle_timeout_ms = row.idle_timeout_ms;
+	w->row.expires_at =
+		row.expires_at ? w->row.created_at + row.expires_at - row.created_at : 0;
+	w->row.template = sandbox_row(sandbox)->template;
+	w->row.command = sandbox_row(sandbox)->command;
+	w->row.on_exit = sandbox_row(sandbox)->on_exit;
+	return 0;
+}

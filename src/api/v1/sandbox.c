@@ -575,6 +575,18 @@ static bool sandbox_may_hibernate(struct call *c, const struct sandbox *sandbox,
 	return false;
 }
 
+void v1_reset_sandbox(struct call *c)
+{
+	struct sandbox *sandbox = call_sandbox(c);
+
+	if (sandbox && strcmp(sandbox_row(sandbox)->backend, WIRE_NATIVE) != 0)
+		call_refuse(c, API_ERR_NOT_SUPPORTED,
+			    "backend '%s' cannot reset sandboxes: only native can",
+			    sandbox_row(sandbox)->backend);
+	else if (sandbox)
+		sandbox_reset(sandbox, sandbox_on_changed, call_ref(c));
+}
+
 void v1_hibernate_sandbox(struct call *c)
 {
 	struct sandbox *sandbox = call_sandbox(c);

@@ -21,6 +21,8 @@ struct wanted {
 	const char **volumes; /* the ids of its volumes, NULL-terminated */
 	char (*volume_ids)[ID_LEN + 1];
 	size_t n_volumes;
+	struct snapshot_row snapshot; /* if the image is one */
+	char snapshot_ref[48];        /* the reference of its image; "": none */
 	struct db_label *labels;
 	const struct config_backend *backend;
 	enum v1_network network;
@@ -59,5 +61,13 @@ int template_apply(const struct v1 *v1, const struct body *body, struct body *re
 /* Compute the hash by which a repeated request is recognised. */
 void wanted_hash(struct wanted *w, const struct body *body);
 void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE]);
+
+/*
+ * respec.c: read the request for copies of @sandbox, with the snapshot @image and further
+ * @labels (NULL: none). The caller frees *@ret_body after @w.
+ */
+int v1_respec_fork(struct v1 *v1, const struct sandbox *sandbox, const char *image,
+		   json_t *labels, json_t **ret_body, struct wanted *w,
+		   struct api_error *err) MUST_CHECK;
 
 #endif /* API_V1_SANDBOX_H */

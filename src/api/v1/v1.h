@@ -193,4 +193,7 @@ int v1_check_network(const struct config *cfg, struct warren_error *err) MUST_CH
 V1_OPS(V1_HANDLER)
 #undef V1_HANDLER
 
+/* snapshot.c */
+struct snapshot_quota v1_snapshot_quota(const struct v1 *v1);
+
 #endif /* API_V1_V1_H */

@@ -459,7 +459,6 @@ void native_forget(struct native_sandbox *sandbox)
 	if (sandbox->image_lock >= 0)
 		(void)close(sandbox->image_lock);
 	initclient_done(native_talk(sandbox));
-	free(sandbox->image);
 	free(sandbox);
 }
 

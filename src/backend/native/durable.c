@@ -36,7 +36,6 @@ static const struct state_field own_fields[] = {
 	{ "cgroup", STATE_FLAG, offsetof(struct native_sandbox, has_cgroup) },
 	SPEC_LIMITS(LIMIT_ROW)
 	{ "tmpfs", STATE_MAYBE64, offsetof(struct native_sandbox, tmpfs) },
-	{ "image", STATE_MAYBE_TEXT, offsetof(struct native_sandbox, image) },
 };
 /* clang-format on */
 static const struct state_table own_state = { own_fields, ARRAY_SIZE(own_fields) };

@@ -319,6 +319,7 @@ const struct backend_ops backend_native = {
 	.undo_forget = undo_forget,
 	.hibernate = native_hibernate,
 	.forget_saved = native_forget_saved,
+	.reset = native_reset,
 	.image = native_image,
 	.has_saved = native_has_saved,
 	.list = durable_list,

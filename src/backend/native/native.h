@@ -110,11 +110,9 @@ struct native_sandbox {
 	bool has_slot, has_cgroup;
 	/* Whether the sandbox owns the socket and the state file with its id. */
 	bool has_socket;
-	bool one_shot;  /* created for one exec */
-	uid_t base_id;  /* host uid of the sandbox's root */
-	int image_lock; /* -1: none */
-	/* "dir:PATH", or the id of an image of the store; NULL: "host" */
-	char *image;
+	bool one_shot;               /* created for one exec */
+	uid_t base_id;               /* host uid of the sandbox's root */
+	int image_lock;              /* -1: none */
 	struct cgroup_limits limits; /* the current limits */
 	uint64_t tmpfs;              /* maximum bytes in its tmpfs filesystems */
 };
@@ -273,6 +271,7 @@ int native_hibernate(void *state, struct backend_sandbox *base, struct warren_sa
 		     struct warren_error *err);
 int native_forget_saved(void *state, const char *id, struct warren_error *err);
 bool native_has_saved(void *state, const char *id);
+int native_reset(void *state, struct backend_sandbox *base, struct warren_error *err);
 const char *native_image(const struct backend_sandbox *base);
 /* The image of a sandbox that hibernates. The caller frees it. */
 int saved_image(const struct native *n, const char *id, char **ret,

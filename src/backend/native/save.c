@@ -7,7 +7,8 @@
  * makes the copy (files_child.h). It writes through a mount that maps the ids of the
  * sandbox back.
  *
- *	<state_dir>/saved/<id>		the files of a sandbox that hibernates
+ *	<state_dir>/saved/<id>		the files of a sandbox that hibernates, or a file
+ *					that says that it is being reset
  *	<state_dir>/saved/.new-<id>	an incomplete copy
  *	<state_dir>/saved/.image-<id>	the image that the files belong to, by its id
  *	<state_dir>/saved/.frozen-<id>	a marker: its processes are stopped during a copy
@@ -40,6 +41,7 @@
 #define SAVED_NEW    "new-"
 #define SAVED_FROZEN "frozen-"
 #define SAVED_IMAGE  "image-"
+#define SAVED_RESET  "reset" /* content of the file of a sandbox that is being reset */
 /* Size of a name that begins with a dot and one of these prefixes. */
 #define SAVED_NAME_SIZE (sizeof("." SAVED_FROZEN) + ID_LEN)
 
@@ -254,7 +256,7 @@ static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *t
  * The files make sense only on top of the same image, to which its name may not refer any
  * more when the sandbox comes back.
  */
-static int save_note_image(const struct native_sandbox *sandbox, int saved,
+static int save_note_image(const struct native_sandbox *sandbox, int saved, bool sync,
 			   struct warren_error *err)
 {
 	const char *image = native_image(&sandbox->base);
@@ -266,9 +268,13 @@ static int save_note_image(const struct native_sandbox *sandbox, int saved,
 	fd = openat(saved, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 		    0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, image, strlen(image));
-	if (r == 0 && fsync(fd) < 0)
+	if (r == 0 && sync && fsync(fd) < 0)
 		r = -errno;
-	return r < 0 ? error_errno(err, -r, "record the image of its files") : 0;
+	if (r < 0)
+		return error_errno(err, -r, "record the image of its files");
+	return ref_digest_valid(image) ? store_pin_image(sandbox->engine->state_dir,
+							 image, sandbox->base.id, err)
+				       : 0;
 }
 
 int saved_image(const struct native *n, const char *id, char **ret,
@@ -298,10 +304,7 @@ static int save_as(struct native_sandbox *sandbox, int saved, struct warren_save
 	int r;
 
 	(void)snprintf(temp, sizeof(temp), "." SAVED_NEW "%s", id);
-	r = save_note_image(sandbox, saved, err);
-	if (r == 0 && ref_digest_valid(native_image(&sandbox->base)))
-		r = store_pin_image(sandbox->engine->state_dir,
-				    native_image(&sandbox->base), id, err);
+	r = save_note_image(sandbox, saved, true, err);
 	if (r == 0)
 		r = save_copy_to(sandbox, saved, temp, ret, err);
 	if (r == 0) {
@@ -352,6 +355,31 @@ int native_hibernate(void *state, struct backend_sandbox *base, struct warren_sa
 	return r;
 }
 
+/* A crash in between leaves a sandbox that hibernates, without files. */
+int native_reset(void *state, struct backend_sandbox *base, struct warren_error *err)
+{
+	struct native *n = state;
+	struct native_sandbox *sandbox = (struct native_sandbox *)base;
+	struct warren_error second = WARREN_ERROR_INIT;
+	AUTO_CLOSE int saved = -1, empty = -1;
+	int r;
+
+	if (!base->durable)
+		return error_set(err, EINVAL, "only a durable sandbox can be reset");
+	saved = save_open_dir(n, true, err);
+	r = saved < 0 ? saved : save_note_image(sandbox, saved, false, err);
+	if (r < 0)
+		return r;
+	copy_remove_tree(saved, base->id);
+	empty = openat(saved, base->id,
+		       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = empty < 0 ? -errno : fd_write_all(empty, SAVED_RESET, strlen(SAVED_RESET));
+	if (r < 0)
+		return error_errno(err, -r, "record that it has no files");
+	(void)native_undo(n, sandbox, &second);
+	return 0;
+}
+
 bool native_has_saved(void *state, const char *id)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -375,6 +403,18 @@ int native_forget_saved(void *state, const char *id, struct warren_error *err)
 	return 0;
 }
 
+/* Is the sandbox being reset? Keeps errno. */
+static bool saved_is_empty(int saved, const char *id)
+{
+	int before = errno;
+	char text[16];
+	bool empty = fd_read_file_at(saved, id, text, sizeof(text)) > 0 &&
+		     strcmp(text, SAVED_RESET) == 0;
+
+	errno = before;
+	return empty;
+}
+
 int saved_open(struct create_op *m, struct warren_error *err)
 {
 	AUTO_CLOSE int saved = -1;
@@ -390,10 +430,16 @@ int saved_open(struct create_op *m, struct warren_error *err)
 	if (saved >= 0)
 		p->saved = openat(saved, m->sandbox->base.id,
 				  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (p->saved < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+	if (p->saved >= 0)
+		return 0;
+	if (errno == ENOTDIR && saved_is_empty(saved, m->sandbox->base.id)) {
+		p->restores = false;
+		return 0;
+	}
+	if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
 		return error_set(err, EREMOTEIO,
 				 "the saved files of the sandbox are missing or damaged");
-	return p->saved < 0 ? error_errno(err, errno, "open the saved files") : 0;
+	return error_errno(err, errno, "open the saved files");
 }
 
 /* If this fails, the next engine removes them. */
@@ -401,7 +447,7 @@ void saved_drop(struct create_op *m)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (m->plan->restores)
+	if (m->spec->restore)
 		(void)native_forget_saved(m->engine, m->sandbox->base.id, &ignored);
 }
 

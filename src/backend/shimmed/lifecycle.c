@@ -252,7 +252,6 @@ void shimmed_forget(struct backend_sandbox *base)
 	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
 
 	initclient_done(shimmed_talk(sandbox));
-	free(sandbox->image);
 	free(sandbox);
 }
 

@@ -52,7 +52,6 @@ struct shimmed {
 struct shimmed_sandbox {
 	struct initclient_sandbox; /* must be first: initclient casts to it */
 	struct shimmed *engine;
-	char *image; /* see shimmed_image(); NULL: not known yet */
 	/*
 	 * During create: whether this sandbox already owns the directory and the socket.
 	 */

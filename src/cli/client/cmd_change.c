@@ -288,6 +288,11 @@ static int run_hibernate(int argc, char **argv)
 	return change_run(&client_hibernate, argc, argv);
 }
 
+static int run_reset(int argc, char **argv)
+{
+	return change_run(&client_reset, argc, argv);
+}
+
 static int run_restart(int argc, char **argv)
 {
 	return change_run(&client_restart, argc, argv);
@@ -346,6 +351,21 @@ const struct command client_start = {
 				      .example = "warren start k3f9x2m7qd1w",
 				      .mixed = true },
 	.run = run_start,
+	.complete = complete_sandboxes,
+};
+
+const struct command client_reset = {
+	.name = "reset",
+	.summary = "Bring a sandbox back to its image.",
+	.about =
+		"Its processes end, everything that was written is dropped, and it starts again from\n"
+		"the same image or snapshot, with the same id. Volumes keep their files.\n",
+	.opts = &(const struct opts){ .table = change_table,
+				      .n = ARRAY_SIZE(change_table),
+				      .operands = "SANDBOX...",
+				      .example = "warren reset k3f9x2m7qd1w",
+				      .mixed = true },
+	.run = run_reset,
 	.complete = complete_sandboxes,
 };
 

@@ -36,7 +36,7 @@ static int image_cmd_inspect(const struct store *s, const char *text,
 {
 	AUTO_FREE char *config = NULL;
 	struct store_image image;
-	int r = store_find(s, text, &image, err);
+	int r = image_find(s, text, &image, err);
 
 	if (r < 0)
 		return r;

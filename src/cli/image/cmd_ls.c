@@ -12,6 +12,7 @@
 #include "cli/format.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
+#include "cli/image/report.h"
 #include "image/build_store.h"
 
 #define NONE     "<none>"
@@ -167,6 +168,20 @@ static void ls_put_json(struct buf *out, const struct store *s, const struct cat
 	buf_puts(out, "\n");
 }
 
+/* Snapshots belong to tenants; the service lists each tenant's own. */
+static void ls_drop_snapshots(struct catalog *c)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->n_images; i++) {
+		if (c->images[i].snapshot[0])
+			store_image_done(&c->images[i]);
+		else
+			c->images[kept++] = c->images[i];
+	}
+	c->n_images = kept;
+}
+
 /* Steps of builds are images without a name, which are of interest to builds only. */
 static int ls_drop_steps(const struct store *s, struct catalog *c,
 			 struct warren_error *err)
@@ -207,6 +222,8 @@ static int image_cmd_ls(int argc, char **argv)
 		r = catalog_read(&s, &c, &err);
 	if (opened && r == 0 && !o.all)
 		r = ls_drop_steps(&s, &c, &err);
+	if (opened && r == 0 && report_wanted())
+		ls_drop_snapshots(&c);
 	/* If there is no store, there are no images. */
 	if (r < 0 && (opened || r != -ENOENT)) {
 		if (opened)

@@ -77,6 +77,9 @@ static int remove_images(const struct store *s, const struct catalog *c, bool al
 
 		if (!all && catalog_count_names(c, id) > 0)
 			continue;
+		/* The service removes its snapshots itself, name first. */
+		if (c->images[i].snapshot[0] && catalog_count_names(c, id) > 0)
+			continue;
 		r = store_remove_image(s, id);
 		if (r == -EBUSY) {
 			p->busy++;

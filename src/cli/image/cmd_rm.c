@@ -127,7 +127,7 @@ static int rm_remove_one(struct removal *rm, const char *text, struct warren_err
 	char id[REF_DIGEST_LEN + 1];
 	struct store_image image;
 	struct catalog c;
-	int r = store_find(rm->store, text, &image, err);
+	int r = image_find(rm->store, text, &image, err);
 
 	if (r == -ENOENT && rm->force)
 		return 0;

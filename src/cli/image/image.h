@@ -31,6 +31,13 @@ extern const struct command image_tag;
 /* Open the store of this user, and create it if @make. -ENOENT: there is none yet. */
 int image_open_store(bool make, struct store *ret, struct warren_error *err) MUST_CHECK;
 
+/*
+ * Find an image that the command may show or change: for the service, a snapshot only by
+ * the reference that the service gave it.
+ */
+int image_find(const struct store *s, const char *text, struct store_image *ret,
+	       struct warren_error *err) MUST_CHECK;
+
 /* Print or report @err; return the exit status. */
 int image_fail(const struct command *cmd, const struct warren_error *err);
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - warren-image: `warren image` with the libraries that it needs */
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "base/snapshot_name.h"
 #include "cli/image/image.h"
 #include "cli/image/report.h"
+#include "cli/image/snapshot.h"
 
 static const struct command *const commands[] = {
 	&image_build, &image_pull, &image_load,    &image_import, &image_save,
@@ -46,6 +49,19 @@ int image_open_store(bool make, struct store *ret, struct warren_error *err)
 	return r < 0 ? r : store_open(dir, make, ret, err);
 }
 
+int image_find(const struct store *s, const char *text, struct store_image *ret,
+	       struct warren_error *err)
+{
+	static const char ours[] = SNAPSHOT_REGISTRY "/";
+	int r = store_find(s, text, ret, err);
+
+	if (r < 0 || !report_wanted() || !ret->snapshot[0] ||
+	    strncmp(text, ours, sizeof(ours) - 1) == 0)
+		return r;
+	store_image_done(ret);
+	return error_set(err, ENOENT, "there is no image '%s' on this machine", text);
+}
+
 int image_fail(const struct command *cmd, const struct warren_error *err)
 {
 	if (report_wanted())
@@ -66,6 +82,8 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE reports the same */
 	if (argc > 1 && strcmp(argv[0], COMPLETE_WORD) == 0)
 		return complete_words(commands, argc - 1, argv + 1);
+	if (argc == 2 + SNAPSHOT_WORDS && strcmp(argv[1], SNAPSHOT_WORD) == 0)
+		return snapshot_main(argv + 2);
 	if (!command_verbs(&image, argc, argv, &o, &cmd, &first, &status))
 		return status;
 	if (o.report)

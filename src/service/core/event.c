@@ -46,6 +46,8 @@ static const char *const names[] = {
 	[EVENT_NETWORK_DENIED] = "network.denied",
 	[EVENT_VOLUME_CREATED] = "volume.created",
 	[EVENT_VOLUME_DELETED] = "volume.deleted",
+	[EVENT_SNAPSHOT_CREATED] = "snapshot.created",
+	[EVENT_SNAPSHOT_DELETED] = "snapshot.deleted",
 };
 
 _Static_assert(ARRAY_SIZE(names) == EVENT_TYPE_MAX, "an event has no name");
@@ -270,6 +272,12 @@ void event_emit_secret(struct service *s, enum event_type type, const char *tena
 
 void event_emit_volume(struct service *s, enum event_type type, const char *tenant,
 		       const char *name)
+{
+	event_emit_named(s, type, tenant, name);
+}
+
+void event_emit_snapshot(struct service *s, enum event_type type, const char *tenant,
+			 const char *name)
 {
 	event_emit_named(s, type, tenant, name);
 }

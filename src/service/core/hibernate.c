@@ -53,7 +53,8 @@ static void hibernate_on_saved(void *ctx, const struct warren_error *failure,
 
 static void hibernate_begin(struct sandbox_job *job)
 {
-	struct warden_proto_sandbox msg = { .h = { .type = WIRE_HIBERNATE } };
+	struct warden_proto_sandbox msg = { .h = { .type = job->drop ? WIRE_RESET
+								     : WIRE_HIBERNATE } };
 	struct sandbox *sandbox = job->sandbox;
 	struct warren_error err = WARREN_ERROR_INIT, why = WARREN_ERROR_INIT;
 	int r;
@@ -83,6 +84,16 @@ void sandbox_save(struct sandbox *sandbox, const char *why, service_done_fn done
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = hibernate_begin,
 						       .why = why,
 						       .kind = JOB_OURS,
+						       .done = done,
+						       .ctx = ctx });
+}
+
+void sandbox_drop_files(struct sandbox *sandbox, service_done_fn done, void *ctx)
+{
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = hibernate_begin,
+						       .why = "reset",
+						       .kind = JOB_OURS,
+						       .drop = true,
 						       .done = done,
 						       .ctx = ctx });
 }

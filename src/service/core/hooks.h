@@ -27,6 +27,7 @@ enum service_room_number {
 	MODULE_CODE,
 	MODULE_NETWORK,
 	MODULE_VOLUME,
+	MODULE_SNAPSHOT,
 	MODULE_MAX,
 };
 

@@ -57,8 +57,9 @@ static void image_ask_with(struct service *s, struct warden_proto_image msg,
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct asking *a = malloc(sizeof(*a));
-	char *removed = msg.verb == WIRE_IMAGE_RM ? strdup(ref) : NULL;
-	bool ready = a && (removed || msg.verb != WIRE_IMAGE_RM);
+	bool tells = msg.verb == WIRE_IMAGE_RM && !(msg.flags & WIRE_IMAGE_OURS);
+	char *removed = tells ? strdup(ref) : NULL;
+	bool ready = a && (removed || !tells);
 	struct image_job *job = ready ? image_job_start(s, &msg, ref, &err) : NULL;
 
 	if (!job) {
@@ -83,9 +84,28 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 		[IMAGE_REMOVE] = { .verb = WIRE_IMAGE_RM },
 		[IMAGE_REMOVE_FORCED] = { .verb = WIRE_IMAGE_RM,
 					  .flags = WIRE_IMAGE_FORCE },
+		[IMAGE_REMOVE_SNAPSHOT] = { .verb = WIRE_IMAGE_RM,
+					    .flags = WIRE_IMAGE_FORCE | WIRE_IMAGE_OURS },
 	};
 
 	image_ask_with(s, verbs[verb], ref, done, ctx);
+}
+
+int image_follow(struct service *s, int fd, image_ask_fn done, void *ctx,
+		 struct warren_error *err)
+{
+	struct asking *a = malloc(sizeof(*a));
+	int r;
+
+	if (!a) {
+		(void)close(fd);
+		return error_errno(err, ENOMEM, "follow warren-image");
+	}
+	*a = (struct asking){ s, NULL, done, ctx };
+	r = image_job_follow(s, fd, image_on_answer, a, err);
+	if (r < 0)
+		free(a);
+	return r;
 }
 
 void image_tag(struct service *s, const char *ref, const char *name, image_ask_fn done,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/snapshot_name.h"
 #include "service/core/internal.h"
 
 #define REPORT_MAX (64U << 20)
@@ -148,6 +149,10 @@ struct image_job *image_job_start(struct service *s, struct warden_proto_image *
 
 	if (strlen(ref) >= sizeof(msg->ref))
 		r = -ENAMETOOLONG;
+	/* Only the service itself uses references of snapshots. */
+	if (!(msg->flags & WIRE_IMAGE_OURS) &&
+	    (snapshot_is_ref(ref) || snapshot_is_ref(msg->to)))
+		r = -ENOMEDIUM;
 	if (r == 0) {
 		*job = (struct image_job){ .service = s,
 					   .fd = -1,
@@ -159,10 +164,35 @@ struct image_job *image_job_start(struct service *s, struct warden_proto_image *
 	}
 	if (r < 0) {
 		free(job);
-		(void)error_errno(err, -r, "request the image '%.200s'", ref);
+		if (r == -ENOMEDIUM)
+			(void)error_set(err, ENOMEDIUM, "there is no image '%.200s'",
+					ref);
+		else
+			(void)error_errno(err, -r, "request the image '%.200s'", ref);
 		return NULL;
 	}
 	return job;
+}
+
+int image_job_follow(struct service *s, int fd,
+		     void (*done)(void *ctx, const struct buf *result,
+				  const struct warren_error *err),
+		     void *ctx, struct warren_error *err)
+{
+	struct image_job *job = calloc(1, sizeof(*job));
+
+	if (!job) {
+		(void)close(fd);
+		return error_errno(err, ENOMEM, "follow warren-image");
+	}
+	*job = (struct image_job){ .service = s,
+				   .fd = -1,
+				   .line = BUF_INIT(REPORT_MAX),
+				   .result = BUF_INIT(REPORT_MAX),
+				   .done = done,
+				   .ctx = ctx };
+	image_on_started(job, NULL, NULL, 0, fd);
+	return 0;
 }
 
 void image_job_cancel(struct image_job *job)

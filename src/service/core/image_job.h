@@ -39,6 +39,11 @@ struct image_job {
  */
 struct image_job *image_job_start(struct service *s, struct warden_proto_image *msg,
 				  const char *ref, struct warren_error *err);
+/* Read the report of a running program from @fd, which it takes. */
+int image_job_follow(struct service *s, int fd,
+		     void (*done)(void *ctx, const struct buf *result,
+				  const struct warren_error *err),
+		     void *ctx, struct warren_error *err);
 /* No callback is called from now on. */
 void image_job_cancel(struct image_job *job);
 

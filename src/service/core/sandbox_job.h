@@ -35,6 +35,7 @@ struct sandbox_job {
 	/* For pause and stop: if no client requested it, it is skipped once not due. */
 	enum sandbox_cause cause;
 	bool save; /* for pause: with a checkpoint */
+	bool drop; /* for hibernation: without its files */
 	/* Shortens the grace period of each stop before it to `grace_ms`. */
 	bool hurries;
 	uint64_t grace_ms; /* for stop: time between SIGTERM and SIGKILL */
@@ -57,6 +58,8 @@ void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *
 /* hibernate.c: save the files of a stopped sandbox, and end it. */
 void sandbox_save(struct sandbox *sandbox, const char *why, service_done_fn done,
 		  void *ctx);
+/* The same, without its files: it is created anew when it wakes. */
+void sandbox_drop_files(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /* begin() of a job that wakes a sandbox that hibernates. */
 void sandbox_wake_begin(struct sandbox_job *job);
 /* Set the error -ESTALE: the sandbox's state does not allow the request. */

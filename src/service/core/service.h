@@ -335,6 +335,7 @@ enum image_verb {
 	IMAGE_INSPECT,
 	IMAGE_REMOVE,
 	IMAGE_REMOVE_FORCED,
+	IMAGE_REMOVE_SNAPSHOT, /* the same, without an event */
 };
 
 /*
@@ -345,6 +346,9 @@ typedef void (*image_ask_fn)(void *ctx, int r, const char *json, size_t size,
 			     const struct warren_error *err);
 void image_ask(struct service *s, enum image_verb verb, const char *ref,
 	       image_ask_fn done, void *ctx);
+/* Read the report of warren-image from the pipe @fd, which it takes; as image_ask(). */
+int image_follow(struct service *s, int fd, image_ask_fn done, void *ctx,
+		 struct warren_error *err);
 /* Give the image @ref the name @name. */
 void image_tag(struct service *s, const char *ref, const char *name, image_ask_fn done,
 	       void *ctx);
@@ -440,6 +444,8 @@ enum event_type {
 	EVENT_VOLUME_CREATED,
 	EVENT_VOLUME_DELETED,
 	EVENT_SANDBOX_HIBERNATED,
+	EVENT_SNAPSHOT_CREATED,
+	EVENT_SNAPSHOT_DELETED,
 	EVENT_TYPE_MAX,
 };
 
@@ -471,6 +477,9 @@ void event_emit_image(struct service *s, enum event_type type, const char *ref);
 /* Emit an event for a volume, by its name. */
 void event_emit_volume(struct service *s, enum event_type type, const char *tenant,
 		       const char *name);
+/* Emit an event for a snapshot, by its name or id. */
+void event_emit_snapshot(struct service *s, enum event_type type, const char *tenant,
+			 const char *name);
 /* Emit an event for a secret, by its name. */
 void event_emit_secret(struct service *s, enum event_type type, const char *tenant,
 		       const char *name);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fork.c - handlers: create copies of a sandbox; reset a sandbox
+ *
+ * A fork is a snapshot that is deleted with its last copy, and sandboxes created from it
+ * with the spec of the source. If one cannot be created, all are deleted.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/v1/sandbox.h"
+#include "base/json.h"
+#include "service/exec/exec.h"
+#include "service/snapshot/snapshot.h"
+
+#define FORK_WAIT_MS 600000 /* for all copies */
+
+struct fork {
+	struct call *call;
+	char source[ID_LEN + 1];
+	size_t n, left;
+	int failure;
+	struct warren_error err;
+	struct fork_one {
+		struct fork *fork;
+		char id[ID_LEN + 1];
+		struct sandbox_waiter waiter;
+	} one[];
+};
+
+static void fork_free(struct fork *f)
+{
+	call_unref(f->call);
+	free(f);
+}
+
+static void fork_on_gone(void *ctx UNUSED, int r UNUSED,
+			 const struct warren_error *err UNUSED)
+{
+}
+
+static void fork_undo(struct fork *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		struct sandbox *sandbox =
+			sandbox_find(f->call->v1->service, NULL, f->one[i].id);
+
+		if (sandbox)
+			sandbox_delete(sandbox, fork_on_gone, NULL);
+	}
+}
+
+static void fork_answer(struct fork *f)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
+	struct call *c = f->call;
+
+	buf_puts(&out, "{\"sandboxes\":[");
+	for (size_t i = 0; i < f->n; i++) {
+		struct sandbox *sandbox =
+			sandbox_find(c->v1->service, NULL, f->one[i].id);
+
+		if (!sandbox)
+			continue;
+		if (i > 0)
+			buf_puts(&out, ",");
+		sandbox_to_json(&out, sandbox);
+	}
+	buf_puts(&out, "]}");
+	call_json(c, 201, &out);
+}
+
+/* All copies are created, or have failed. A client that is gone does not know them. */
+static void fork_end(struct fork *f)
+{
+	if (f->failure || !f->call->req)
+		fork_undo(f);
+	if (f->call->req && f->failure)
+		call_fail(f->call, &f->err);
+	else if (f->call->req)
+		fork_answer(f);
+	fork_free(f);
+}
+
+static void fork_on_one(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
+{
+	struct fork_one *one = w->ctx;
+	struct fork *f = one->fork;
+	const char *why = sandbox ? sandbox_row(sandbox)->error : NULL;
+
+	if (state != SANDBOX_RUNNING && !f->failure) {
+		f->failure = sandbox && sandbox_failure(sandbox)
+				     ? sandbox_failure(sandbox)
+				     : EREMOTEIO;
+		(void)error_set(&f->err, f->failure, "a copy could not be created: %s",
+				why ? why : "it was deleted in the meantime");
+	}
+	if (--f->left == 0)
+		fork_end(f);
+}
+
+static void fork_wait(struct fork *f, struct sandbox **sandboxes)
+{
+	f->left = f->n;
+	for (size_t i = 0; i < f->n; i++) {
+		struct fork_one *one = &f->one[i];
+
+		one->fork = f;
+		if (sandboxes[i])
+			(void)memcpy(one->id, sandbox_row(sandboxes[i])->id,
+				     sizeof(one->id));
+		one->waiter = (struct sandbox_waiter){
+			.states = ~(1U << SANDBOX_CREATING), .fn = fork_on_one, .ctx = one
+		};
+	}
+	for (size_t i = 0; i < f->n; i++) {
+		if (sandboxes[i])
+			sandbox_wait(sandboxes[i], &f->one[i].waiter, FORK_WAIT_MS);
+		else
+			fork_on_one(&f->one[i].waiter, NULL, SANDBOX_FAILED);
+	}
+}
+
+/* Create the copies; *@ret_err says what is wrong otherwise. */
+static int fork_create(struct fork *f, struct wanted *w, struct warren_error *err)
+{
+	struct service *s = f->call->v1->service;
+	struct sandbox_row *rows = calloc(f->n, sizeof(*rows));
+	struct warren_spec *specs = calloc(f->n, sizeof(*specs));
+	struct sandbox_source *sources = calloc(f->n, sizeof(*sources));
+	struct sandbox **sandboxes = calloc(f->n, sizeof(struct sandbox *));
+	struct db_request none = { 0 };
+	int r = rows && specs && sources && sandboxes ? 0 : -ENOMEM;
+
+	if (r < 0)
+		(void)error_errno(err, ENOMEM, "create the copies");
+	for (size_t i = 0; r == 0 && i < f->n; i++) {
+		rows[i] = w->row;
+		specs[i] = w->spec;
+		sources[i] = w->source;
+		id_make(rows[i].id);
+	}
+	if (r == 0)
+		r = sandbox_create_many(s, rows, specs, sources, f->n, &none, sandboxes,
+					err);
+	if (r >= 0)
+		fork_wait(f, sandboxes);
+	free(rows);
+	free(specs);
+	free(sources);
+	free((void *)sandboxes);
+	return r < 0 ? r : 0;
+}
+
+static void fork_on_snapshot(void *ctx, int r, const char *id,
+			     const struct warren_error *failed)
+{
+	CLEANUP(wanted_done) struct wanted w = { 0 };
+	struct fork *f = ctx;
+	struct call *c = f->call;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, f->source);
+	struct api_error refusal = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	json_t *body = NULL;
+
+	if (r < 0 || !c->req || !sandbox) {
+		if (c->req && r < 0)
+			call_fail(c, failed);
+		else if (c->req)
+			call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+				    "the sandbox was deleted in the meantime");
+		fork_free(f);
+		return;
+	}
+	r = v1_respec_fork(c->v1, sandbox, id, body_json(&c->body, "labels"), &body, &w,
+			   &refusal);
+	if (r < 0) {
+		call_error(c, &refusal);
+		fork_free(f);
+	} else if (fork_create(f, &w, &err) < 0) {
+		call_fail(c, &err);
+		fork_free(f);
+	}
+	json_decref(body);
+}
+
+void v1_fork_sandbox(struct call *c)
+{
+	const struct snapshot_request request = { .labels = "{}",
+						  .transient = true,
+						  .quota = v1_snapshot_quota(c->v1) };
+	struct sandbox *sandbox = call_sandbox(c);
+	size_t n = (size_t)body_int(&c->body, "count");
+	struct fork *f = sandbox ? calloc(1, sizeof(*f) + n * sizeof(f->one[0])) : NULL;
+
+	if (!sandbox)
+		return;
+	if (!f) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	f->call = call_ref(c);
+	f->n = n;
+	(void)memcpy(f->source, sandbox_row(sandbox)->id, sizeof(f->source));
+	snapshot_create(sandbox, &request, fork_on_snapshot, f);
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot.c - make and delete snapshots, and complete what an earlier process began
+ *
+ *	create	row `creating`; layer (the warden); image (warren-image); row `ready`
+ *	delete	row `deleting`; no image; no row
+ *
+ * If a step fails or the process dies, the snapshot is deleted, now or when gc.c runs
+ * next.
+ */
+#include "service/snapshot/snapshot.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/snapshot_name.h"
+#include "proto/warden_proto.h"
+#include "service/core/module.h"
+#include "service/core/sandbox_job.h"
+
+#define SNAPSHOT_SWEEP_MAX 64 /* snapshots that are deleted at a time */
+#define SNAPSHOTS_AT_ONCE  8  /* the others wait for their turn */
+
+struct snapshot_module {
+	struct snapshot_op *ops; /* in progress */
+	struct loop_task sweep;  /* delete what is dead */
+};
+
+struct snapshot_op {
+	struct snapshot_op *next;
+	struct service *service;
+	char id[ID_LEN + 1];
+	char sandbox[ID_LEN + 1];
+	char tenant[DB_NAME_MAX + 1];
+	char name[SNAPSHOT_NAME_MAX + 1]; /* "": none */
+	char *labels;
+	struct snapshot_quota quota;
+	bool transient;
+	bool has_turn, recorded;
+	int report; /* pipe with the report of warren-image; -1: none */
+	snapshot_done_fn done;
+	service_done_fn deleted; /* of a deletion; NULL: no callback */
+	void *ctx;
+	struct warren_error failure; /* of a creation that is being undone */
+};
+
+static void snapshot_begin(struct snapshot_op *op);
+
+static struct snapshot_module *snapshot_module(struct service *s)
+{
+	return s->modules[MODULE_SNAPSHOT];
+}
+
+static void snapshot_on_sweep(void *ctx);
+
+/* A snapshot may be dead now: delete it at the end of this turn of the loop. */
+static void snapshot_sweep_soon(struct service *s)
+{
+	struct snapshot_module *m = snapshot_module(s);
+
+	if (s->closing)
+		return;
+	if (!m->sweep.fn)
+		m->sweep = (struct loop_task){ .fn = snapshot_on_sweep, .ctx = s };
+	loop_defer(s->loop, &m->sweep);
+}
+
+/* ------------------------------------------------------------------ operations */
+
+static struct snapshot_op *snapshot_op_new(struct service *s, const char *tenant,
+					   const char *labels)
+{
+	struct snapshot_op *op = calloc(1, sizeof(*op));
+
+	if (!op)
+		return NULL;
+	*op = (struct snapshot_op){ .service = s,
+				    .report = -1,
+				    .labels = strdup(labels) };
+	if (!op->labels) {
+		free(op);
+		return NULL;
+	}
+	(void)snprintf(op->tenant, sizeof(op->tenant), "%s", tenant);
+	LIST_APPEND(snapshot_module(s)->ops, op);
+	return op;
+}
+
+/* Let the next one begin that waits for its turn. */
+static void snapshot_next(struct service *s)
+{
+	unsigned n = 0;
+
+	for (const struct snapshot_op *op = snapshot_module(s)->ops; op; op = op->next)
+		n += op->has_turn;
+	for (struct snapshot_op *op = snapshot_module(s)->ops;
+	     op && n < SNAPSHOTS_AT_ONCE; op = op->next)
+		if (op->done && !op->has_turn) {
+			op->has_turn = true;
+			snapshot_begin(op);
+			return;
+		}
+}
+
+static void snapshot_op_end(struct snapshot_op *op, int r, const struct warren_error *err)
+{
+	struct service *s = op->service;
+
+	(void)LIST_REMOVE(snapshot_module(s)->ops, op);
+	if (op->done)
+		op->done(op->ctx, r, r < 0 ? NULL : op->id, err);
+	if (op->deleted)
+		op->deleted(op->ctx, r, err);
+	if (op->report >= 0)
+		(void)close(op->report);
+	free(op->labels);
+	free(op);
+	if (!s->closing)
+		snapshot_next(s);
+}
+
+static bool snapshot_is_busy(struct service *s, const char *id)
+{
+	for (const struct snapshot_op *op = snapshot_module(s)->ops; op; op = op->next)
+		if (strcmp(op->id, id) == 0)
+			return true;
+	return false;
+}
+
+/* ---------------------------------------------------------------------- delete */
+
+static void snapshot_on_removed(void *ctx, int r, const char *json UNUSED,
+				size_t size UNUSED, const struct warren_error *failure)
+{
+	struct snapshot_op *op = ctx;
+	struct service *s = op->service;
+	struct warren_error err = *failure;
+
+	if (r == 0 || r == -ENOMEDIUM)
+		r = db_forget_snapshot(s->db, op->id, &err);
+	/* The row stays `deleting`, so it is gone for clients: gc.c tries again. */
+	if (r < 0 && !s->closing)
+		service_untidy(s);
+	if (op->failure.code)
+		snapshot_op_end(op, -op->failure.code, &op->failure);
+	else
+		snapshot_op_end(op, 0, NULL);
+}
+
+/* The row is `deleting`, or `creating` in a snapshot that failed. */
+static void snapshot_op_delete(struct snapshot_op *op)
+{
+	char ref[sizeof(SNAPSHOT_REGISTRY) + 1 + ID_LEN];
+
+	(void)snprintf(ref, sizeof(ref), SNAPSHOT_REGISTRY "/%s", op->id);
+	image_ask(op->service, IMAGE_REMOVE_SNAPSHOT, ref, snapshot_on_removed, op);
+}
+
+/* Delete the snapshot if it has no name and no user; the rest is left for gc.c. */
+static void snapshot_delete_if_dead(struct service *s, const char *tenant, const char *id,
+				    service_done_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct snapshot_op *op = NULL;
+	int r = db_delete_snapshot(s->db, id, &err);
+
+	if (r == 0)
+		op = snapshot_op_new(s, tenant, "");
+	if (!op) {
+		service_untidy(s);
+		done(ctx, 0, NULL);
+		return;
+	}
+	(void)memcpy(op->id, id, sizeof(op->id));
+	op->deleted = done;
+	op->ctx = ctx;
+	snapshot_op_delete(op);
+}
+
+static int snapshot_in_use(const struct snapshot_row *row, const char *word,
+			   struct warren_error *err)
+{
+	return error_set(err, EBUSY,
+			 "%" PRIu64 " %s created from the snapshot '%s': delete %s first",
+			 row->users, row->users == 1 ? "sandbox was" : "sandboxes were",
+			 word, row->users == 1 ? "it" : "them");
+}
+
+void snapshot_delete(struct service *s, const char *tenant, const char *word, bool force,
+		     service_done_fn done, void *ctx)
+{
+	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = db_get_snapshot(s->db, tenant, word, &row, &err);
+	bool by_id = r == 0 && strcmp(word, row.id) == 0;
+	bool last = by_id || (r == 0 && !strchr(row.names, ','));
+
+	if (r == 0 && last && row.users > 0 && !force)
+		r = snapshot_in_use(&row, word, &err);
+	if (r == 0)
+		r = db_unname_snapshot(s->db, tenant, row.id, by_id ? NULL : word, &err);
+	if (r < 0) {
+		done(ctx, r, &err);
+		return;
+	}
+	event_emit_snapshot(s, EVENT_SNAPSHOT_DELETED, tenant, word);
+	if (last && row.users == 0)
+		snapshot_delete_if_dead(s, tenant, row.id, done, ctx);
+	else
+		done(ctx, 0, NULL);
+}
+
+int snapshot_tag(struct service *s, const char *tenant, const char *word,
+		 const char *name, char ret_id[ID_LEN + 1], struct warren_error *err)
+{
+	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
+	int r;
+
+	if (!snapshot_name_ok(name))
+		return error_set(err, EINVAL,
+				 "the name of a snapshot has " SNAPSHOT_NAME_RULE);
+	r = db_get_snapshot(s->db, tenant, word, &row, err);
+	if (r == 0)
+		r = db_name_snapshot(s->db, tenant, row.id, name, err);
+	if (r < 0)
+		return r;
+	snapshot_sweep_soon(s);
+	(void)memcpy(ret_id, row.id, sizeof(row.id));
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- create */
+
+static void snapshot_op_fail(struct snapshot_op *op, const struct warren_error *err)
+{
+	/* The next process deletes it if this one ends. */
+	if (!op->recorded || op->service->closing) {
+		snapshot_op_end(op, -err->code, err);
+		return;
+	}
+	op->failure = *err;
+	snapshot_op_delete(op);
+}
+
+static int snapshot_deny(struct service *s, const char *tenant, const char *what,
+			 uint64_t used, uint64_t maximum, struct warren_error *err)
+{
+	s->metrics.denied++;
+	s->denial = (struct share_denial){ what, used, maximum };
+	return error_set(err, EUSERS,
+			 "the tenant '%s' has %" PRIu64 " %s of at most %" PRIu64
+			 ": delete some",
+			 tenant, used, what, maximum);
+}
+
+/* @more: number of bytes that are added. */
+static int snapshot_check_quota(const struct snapshot_op *op, uint64_t more,
+				struct warren_error *err)
+{
+	const struct snapshot_quota *quota = &op->quota;
+	uint64_t n = 0, bytes = 0;
+	int r = db_sum_snapshots(op->service->db, op->tenant, &n, &bytes, err);
+
+	if (r < 0)
+		return r;
+	n -= op->recorded;
+	if (quota->snapshots && n >= quota->snapshots)
+		return snapshot_deny(op->service, op->tenant, "snapshots", n,
+				     quota->snapshots, err);
+	if (quota->bytes && (more > quota->bytes || bytes > quota->bytes - more))
+		return snapshot_deny(op->service, op->tenant, "bytes of snapshots", bytes,
+				     quota->bytes, err);
+	return 0;
+}
+
+/* Read the report: the image and its size. */
+static int snapshot_read_report(const char *json, size_t size, char image[128],
+				uint64_t *ret_size, struct warren_error *err)
+{
+	json_t *report = json_loadb(json, size, JSON_REJECT_DUPLICATES, NULL);
+	const json_t *made = json_array_get(report, 0);
+	const char *id = json_string_value(json_object_get(made, "id"));
+
+	if (id)
+		(void)snprintf(image, 128, "%s", id);
+	*ret_size = (uint64_t)json_integer_value(json_object_get(made, "size"));
+	json_decref(report);
+	return id ? 0 : error_errno(err, EPROTO, "read the report of warren-image");
+}
+
+static void snapshot_on_image(void *ctx, int r, const char *json, size_t size,
+			      const struct warren_error *failure)
+{
+	struct snapshot_op *op = ctx;
+	struct service *s = op->service;
+	struct warren_error err = *failure;
+	struct snapshot_row row = { .tenant = op->tenant };
+	const char *name = op->name[0] ? op->name : NULL;
+	char image[128] = "";
+
+	(void)memcpy(row.id, op->id, sizeof(row.id));
+	row.image = image;
+	if (r == 0)
+		r = snapshot_read_report(json, size, image, &row.size, &err);
+	if (r == 0)
+		r = snapshot_check_quota(op, row.size, &err);
+	if (r == 0)
+		r = db_finish_snapshot(s->db, &row, name, &err);
+	if (r < 0) {
+		snapshot_op_fail(op, &err);
+		return;
+	}
+	event_emit_snapshot(s, EVENT_SNAPSHOT_CREATED, op->tenant, name ? name : op->id);
+	snapshot_sweep_soon(s); /* it may have taken the name of another one */
+	snapshot_op_end(op, 0, NULL);
+}
+
+/* The job has ended: the files are copied, and the sandbox continues. */
+static void snapshot_on_job(void *ctx, int r, const struct warren_error *failure)
+{
+	struct snapshot_op *op = ctx;
+	struct warren_error err =
+		failure ? *failure : (struct warren_error)WARREN_ERROR_INIT;
+
+	if (r < 0) {
+		snapshot_op_fail(op, &err);
+		return;
+	}
+	r = image_follow(op->service, TAKE_FD(op->report), snapshot_on_image, op, &err);
+	if (r < 0)
+		snapshot_op_fail(op, &err);
+}
+
+static void snapshot_on_copied(void *ctx, const struct warren_error *failure,
+			       const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct sandbox_job *job = ctx;
+	struct snapshot_op *op = job->ctx;
+	struct warren_error err =
+		failure ? *failure : (struct warren_error)WARREN_ERROR_INIT;
+
+	if (!failure && fd < 0)
+		(void)error_errno(&err, EPROTO, "make a snapshot");
+	op->report = fd;
+	sandbox_job_end(job, -err.code, err.code ? &err : NULL);
+}
+
+static int snapshot_op_record(struct snapshot_op *op, struct warren_error *err)
+{
+	struct snapshot_row row = { .tenant = op->tenant,
+				    .source = op->sandbox,
+				    .labels = op->labels,
+				    .transient = op->transient,
+				    .created_at = service_time() };
+	int r = snapshot_check_quota(op, 0, err);
+
+	(void)memcpy(row.id, op->id, sizeof(row.id));
+	if (r == 0)
+		r = db_insert_snapshot(op->service->db, &row, err);
+	op->recorded = r == 0;
+	return r;
+}
+
+static void snapshot_begin_job(struct sandbox_job *job)
+{
+	struct warden_proto_snapshot msg = { .h = { .type = WIRE_SNAPSHOT } };
+	struct sandbox *sandbox = job->sandbox;
+	enum sandbox_state state = sandbox->row.state;
+	struct snapshot_op *op = job->ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = 0;
+
+	if (state != SANDBOX_RUNNING && state != SANDBOX_PAUSED &&
+	    state != SANDBOX_STOPPED)
+		r = sandbox_wrong_state(sandbox, &err);
+	if (r == 0)
+		r = snapshot_op_record(op, &err);
+	if (r == 0) {
+		(void)memcpy(msg.snapshot, op->id, sizeof(op->id));
+		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), snapshot_on_copied,
+				       job);
+		if (r < 0)
+			(void)error_errno(&err, -r, "send a request to the warden");
+	}
+	if (r < 0)
+		sandbox_job_end(job, r, &err);
+}
+
+static void snapshot_on_awake(void *ctx, int r, const struct warren_error *failure)
+{
+	struct snapshot_op *op = ctx;
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->sandbox);
+	struct warren_error err =
+		failure ? *failure : (struct warren_error)WARREN_ERROR_INIT;
+
+	if (r == 0 && !sandbox)
+		r = error_set(&err, ESTALE, "the sandbox is gone");
+	if (r < 0) {
+		snapshot_op_fail(op, &err);
+		return;
+	}
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = snapshot_begin_job,
+						       .why = "snapshot",
+						       .kind = JOB_CHANGE,
+						       .permit = op->service->permit,
+						       .done = snapshot_on_job,
+						       .ctx = op });
+}
+
+static void snapshot_begin(struct snapshot_op *op)
+{
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->sandbox);
+
+	if (sandbox && sandbox->row.state == SANDBOX_HIBERNATED)
+		sandbox_use(sandbox, snapshot_on_awake, op);
+	else
+		snapshot_on_awake(op, 0, NULL);
+}
+
+void snapshot_create(struct sandbox *sandbox, const struct snapshot_request *request,
+		     snapshot_done_fn done, void *ctx)
+{
+	struct service *s = sandbox->service;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct snapshot_op *op;
+
+	if (request->name && !snapshot_name_ok(request->name)) {
+		done(ctx,
+		     error_set(&err, EINVAL,
+			       "the name of a snapshot has " SNAPSHOT_NAME_RULE),
+		     NULL, &err);
+		return;
+	}
+	op = snapshot_op_new(s, sandbox->row.owner, request->labels);
+	if (!op) {
+		(void)error_errno(&err, ENOMEM, "make a snapshot");
+		done(ctx, -ENOMEM, NULL, &err);
+		return;
+	}
+	id_make(op->id);
+	(void)memcpy(op->sandbox, sandbox->row.id, sizeof(op->sandbox));
+	if (request->name)
+		(void)snprintf(op->name, sizeof(op->name), "%s", request->name);
+	op->quota = request->quota;
+	op->transient = request->transient;
+	op->done = done;
+	op->ctx = ctx;
+	snapshot_next(s);
+}
+
+/* -------------------------------------------------------------------- leftovers */
+
+struct snapshot_sweep {
+	size_t n;
+	char id[SNAPSHOT_SWEEP_MAX][ID_LEN + 1];
+};
+
+static int snapshot_sweep_take(void *ctx, const char *id)
+{
+	struct snapshot_sweep *all = ctx;
+
+	(void)snprintf(all->id[all->n++], ID_LEN + 1, "%s", id);
+	return 0;
+}
+
+static void snapshot_gc(struct service *s)
+{
+	struct snapshot_sweep all = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (db_each_dead_snapshot(s->db, SNAPSHOT_SWEEP_MAX, snapshot_sweep_take, &all,
+				  &ignored) < 0)
+		return;
+	for (size_t i = 0; i < all.n; i++) {
+		struct snapshot_op *op = NULL;
+
+		if (!snapshot_is_busy(s, all.id[i]) &&
+		    db_delete_snapshot(s->db, all.id[i], &ignored) == 0)
+			op = snapshot_op_new(s, "", "");
+		if (!op)
+			continue;
+		(void)memcpy(op->id, all.id[i], sizeof(op->id));
+		snapshot_op_delete(op);
+	}
+	if (all.n == SNAPSHOT_SWEEP_MAX)
+		service_untidy(s);
+}
+
+static void snapshot_on_sweep(void *ctx)
+{
+	snapshot_gc(ctx);
+}
+
+/* Its row is deleted in this turn, and with it the record that it uses a snapshot. */
+static void snapshot_sandbox_forget(struct sandbox *sandbox)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (db_has_snapshot(sandbox->service->db, sandbox->row.id, &ignored) > 0)
+		snapshot_sweep_soon(sandbox->service);
+}
+
+const struct service_module snapshot_hooks = {
+	.number = MODULE_SNAPSHOT,
+	.service_size = sizeof(struct snapshot_module),
+	.forget = snapshot_sandbox_forget,
+	.gc = snapshot_gc,
+};

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot.h - snapshots: the files of a sandbox at one instant, as an image of a tenant
+ *
+ * The warden copies the files and starts warren-image, which makes the image. A snapshot
+ * has a row before it has an image, and until its image is deleted, so that the next
+ * process can complete what a killed one has begun. Only its own tenant can name it.
+ */
+#ifndef SERVICE_SNAPSHOT_SNAPSHOT_H
+#define SERVICE_SNAPSHOT_SNAPSHOT_H
+
+#include "service/core/hooks.h"
+
+extern const struct service_module snapshot_hooks;
+
+/* What a tenant may have; 0: no limit. */
+struct snapshot_quota {
+	uint64_t snapshots, bytes;
+};
+
+struct snapshot_request {
+	const char *name;   /* NULL: none */
+	const char *labels; /* a JSON object */
+	bool transient;     /* delete it when no sandbox uses it */
+	struct snapshot_quota quota;
+};
+
+/* @id: of the new snapshot; NULL on failure. */
+typedef void (*snapshot_done_fn)(void *ctx, int r, const char *id,
+				 const struct warren_error *err);
+
+/*
+ * Make a snapshot; a sandbox that hibernates is woken. @done gets -EINVAL: the name is
+ * wrong; -EUSERS: the quota is exhausted (service_denied()); -ESTALE: the state of the
+ * sandbox does not allow it; or an error of the warden or of warren-image.
+ */
+void snapshot_create(struct sandbox *sandbox, const struct snapshot_request *request,
+		     snapshot_done_fn done, void *ctx);
+
+/* Give the snapshot @word another name. -ENOENT: there is none. */
+int snapshot_tag(struct service *s, const char *tenant, const char *word,
+		 const char *name, char ret_id[ID_LEN + 1], struct warren_error *err);
+
+/*
+ * Remove the name @word of a snapshot, or all names if it is an id. Without a name, the
+ * snapshot is deleted. @done gets -ENOENT: there is none; -EBUSY: sandboxes use it, and
+ * @force is false. With @force, it is deleted when they are gone.
+ */
+void snapshot_delete(struct service *s, const char *tenant, const char *word, bool force,
+		     service_done_fn done, void *ctx);
+
+#endif /* SERVICE_SNAPSHOT_SNAPSHOT_H */

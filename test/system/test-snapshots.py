@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-snapshots.py - snapshots keep the files of a sandbox as an image; sandboxes are forked from them and reset to them"""
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import BUILD, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, refused, until  # pylint: disable=wrong-import-position
+
+w = None  # pylint: disable=invalid-name
+
+
+def sh(box, text, **kw):
+    r = w.run(box, ["sh", "-c", text], **kw)
+    eq(r["result"]["exit_code"], 0, r)
+    return r["stdout"]
+
+
+def snapshot(box, name=None, status=201, **kw):
+    return w.ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": name} if name else {}, status=status, **kw).json()
+
+
+def fork(box, count, status=201):
+    r = w.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": count}, status=status).json()
+    return [b["id"] for b in r["sandboxes"]] if status == 201 else r
+
+
+def reset(box):
+    eq(w.ask("POST", f"/v1/sandboxes/{box}/reset", None, status=200).json()["state"], "running")
+
+
+def names():
+    return sorted(n for s in w.get("/v1/snapshots")["snapshots"] for n in s["names"])
+
+
+def drop(word, status=204, force=False):
+    return w.ask("DELETE", f"/v1/snapshots/{word}{'?force=true' if force else ''}", status=status)
+
+
+def stored():
+    """The ids of the snapshots that the image store has."""
+    out = subprocess.run([f"{BUILD}/warren", "image", "ls", "--json"], capture_output=True, check=True,
+                         env={**os.environ, "WARREN_STATE": w.state, "WARREN_LIBEXEC": BUILD}).stdout
+    return sorted(n.split("/")[1].split(":")[0] for i in json.loads(out) for n in i["names"] if n.startswith("warren.snapshot/"))
+
+
+@test
+def a_snapshot_has_the_files_of_its_instant():
+    box = w.create(image="host")
+    sh(box, "mkdir /srv/d; echo one >/srv/d/x; chown 12:34 /srv/d/x; chmod 640 /srv/d/x; ln /srv/d/x /srv/y; ln -s d/x /srv/z; rm /etc/login.defs")
+    made = snapshot(box, "ready")
+    eq((made["names"], made["source"], made["users"]), (["ready"], box, 0))
+    sh(box, "echo two >/srv/d/x")
+    other = w.create(image="ready")
+    eq(sh(other, "cat /srv/d/x /srv/z; stat -c %u:%g:%a:%h /srv/d/x; test ! -e /etc/login.defs && echo gone"),
+       "one\none\n12:34:640:2\ngone\n")
+    eq(sh(box, "cat /srv/d/x"), "two\n")  # the source continues
+    eq(w.get("/v1/snapshots/ready")["users"], 1)
+    eq(w.get(f"/v1/sandboxes/{other}")["image"], "ready")
+    # A snapshot of that one has both layers.
+    sh(other, "echo three >/srv/new")
+    snapshot(other, "second")
+    third = w.create(image="second:latest")
+    eq(sh(third, "cat /srv/d/x /srv/new"), "one\nthree\n")
+    for b in (box, other, third):
+        w.delete(b)
+    drop("ready")
+    drop("second")
+    eq(names(), [])
+    until(lambda: stored() == [], stored)
+
+
+@test
+def a_snapshot_is_taken_while_files_are_written():
+    box = w.create(image="host")
+    w.ask("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sh", "-c", "i=0; while :; do echo $i >/srv/a; echo $i >/srv/b; i=$((i+1)); done"]})
+    until(lambda: sh(box, "cat /srv/b 2>/dev/null || true") != "", "nothing was written")
+    for _ in range(3):
+        snapshot(box, "busy")
+        other = w.create(image="busy")
+        a, b = sh(other, "cat /srv/a").strip(), sh(other, "cat /srv/b").strip()
+        # The loop writes a before b, so at any instant a is b or one ahead; either may be empty while it is truncated.
+        ok(a == "" or b == "" or 0 <= int(a) - int(b) <= 1, (a, b))
+        w.delete(other)
+    before = int(sh(box, "cat /srv/a").strip() or 0)
+    until(lambda: int(sh(box, "cat /srv/a").strip() or 0) > before, "the sandbox does not continue")
+    w.delete(box)
+    drop("busy")
+
+
+@test
+def names_move_and_are_removed():
+    box = w.create(image="host")
+    sh(box, "echo 1 >/srv/x")
+    first = snapshot(box, "n")["id"]
+    eq(w.ask("POST", "/v1/snapshots/n/tag", {"name": "n:v1"}, status=200).json()["names"], ["n", "n:v1"])
+    sh(box, "echo 2 >/srv/x")
+    second = snapshot(box, "n")["id"]
+    eq(w.get("/v1/snapshots/n:v1")["id"], first)
+    eq(w.get("/v1/snapshots/n")["id"], second)
+    user = w.create(image="n:v1")
+    eq(sh(user, "cat /srv/x"), "1\n")
+    refused(drop("n:v1", status=409), 409, "snapshot_in_use")
+    drop("n:v1", force=True)
+    eq(names(), ["n"])
+    eq(sh(user, "cat /srv/x"), "1\n")
+    reset(user)
+    eq(sh(user, "cat /srv/x"), "1\n")
+    w.delete(user)
+    until(lambda: stored() == [second], stored)  # the first is gone with its last user
+    drop("n")
+    refused(drop("n", status=404), 404, "snapshot_not_found")
+    until(lambda: stored() == [], stored)
+    w.delete(box)
+
+
+@test
+def bad_names_are_refused():
+    box = w.create(image="host")
+    for name in ("../x", "a/b", "A", "x" * 64, "a:", "a:b:c", "a b", "host", "1a", ""):
+        r = w.ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": name})
+        eq((name, r.status), (name, 400))
+    for image in ("warren.snapshot/abc", "WARREN.SNAPSHOT/abc:latest"):
+        refused(w.ask("POST", "/v1/sandboxes", {"image": image}), 400, "invalid_request")
+    eq(names(), [])
+    w.delete(box)
+
+
+@test
+def another_tenant_sees_and_uses_nothing():
+    box = w.create(image="host")
+    sh(box, "echo secret >/srv/x")
+    made = snapshot(box, "mine")
+    token = w.token("read", "write", "exec", "pull", tenant="other")
+    eq(w.get("/v1/snapshots", token=token)["snapshots"], [])
+    for word in ("mine", made["id"]):
+        eq(w.ask("GET", f"/v1/snapshots/{word}", token=token).status, 404)
+        eq(w.ask("DELETE", f"/v1/snapshots/{word}", token=token).status, 404)
+        eq(w.ask("POST", f"/v1/snapshots/{word}/tag", {"name": "stolen"}, token=token).status, 404)
+    for image in ("mine", made["id"], made["image"][:20], made["image"][7:30], f"warren.snapshot/{made['id']}"):
+        r = w.ask("POST", "/v1/sandboxes", {"image": image, "pull": "never"}, token=token)
+        ok(r.status in (400, 404), (image, r.status, r.body))
+    eq(sh(w.create(image="mine"), "cat /srv/x"), "secret\n")  # the control
+    shown = json.dumps(w.get("/v1/images"))
+    ok(made["image"] not in shown and made["id"] not in shown, shown)
+    for b in w.get("/v1/sandboxes")["sandboxes"]:
+        w.delete(b["id"])
+    drop("mine")
+
+
+@test
+def a_fork_has_files_environment_limits_and_labels():
+    box = w.create(image="host", env={"A": "b"}, labels={"k": "v"}, limits={"memory": "64m"}, workdir="/srv", ttl_ms=3600000)
+    sh(box, "echo x >f; sleep 1000 >/dev/null 2>&1 &")
+    copies = fork(box, 5)
+    eq(len(set(copies)), 5)
+    for c in copies:
+        eq(sh(c, "cat f; echo $A; ps ax | grep -c '[s]leep 1000' || true"), "x\nb\n0\n")
+        shown = w.get(f"/v1/sandboxes/{c}")
+        eq((shown["labels"], shown["limits"]["memory"]), ({"k": "v"}, 64 << 20))
+        sh(c, f"echo {c} >f")
+    eq(sh(box, "cat f; ps ax | grep -c '[s]leep 1000'"), "x\n1\n")
+    eq(sorted(sh(c, "cat f").strip() for c in copies), sorted(copies))
+    # A fork of a fork, and a fork that hibernates.
+    inner, = fork(copies[0], 1)
+    eq(sh(inner, "cat f").strip(), copies[0])
+    w.ask("POST", f"/v1/sandboxes/{inner}/hibernate", None, status=200)
+    eq(sh(inner, "cat f").strip(), copies[0])
+    for b in (box, *copies, inner):
+        w.delete(b)
+    until(lambda: stored() == [], stored)
+
+
+@test
+def a_reset_brings_back_the_image_with_the_same_id():
+    box = w.create(image="host", env={"A": "b"})
+    sh(box, "echo x >/srv/f; rm /etc/login.defs; sleep 1000 >/dev/null 2>&1 &")
+    hosts = sh(box, "cat /etc/hosts")
+    reset(box)
+    eq(sh(box, "ls /srv; test -e /etc/login.defs && echo there; echo $A; ps ax | grep -c '[s]leep 1000' || true"), "there\nb\n0\n")
+    eq(sh(box, "cat /etc/hosts"), hosts)
+    # A paused, a stopped and a hibernating one too.
+    for verb in ("pause", "stop", "hibernate"):
+        sh(box, "echo x >/srv/f")
+        w.ask("POST", f"/v1/sandboxes/{box}/{verb}", None, status=200)
+        reset(box)
+        eq(sh(box, "ls /srv"), "")
+    w.delete(box)
+
+
+@test
+def a_reset_goes_back_to_the_snapshot():
+    box = w.create(image="host")
+    sh(box, "echo 1 >/srv/x")
+    snapshot(box, "base")
+    other = w.create(image="base")
+    sh(box, "echo 2 >/srv/x")
+    snapshot(box, "base")  # the name is another's now
+    sh(other, "echo 3 >/srv/x")
+    w.ask("POST", f"/v1/sandboxes/{other}/hibernate", None, status=200)
+    eq(sh(other, "cat /srv/x"), "3\n")
+    reset(other)
+    eq(sh(other, "cat /srv/x"), "1\n")
+    w.delete(other)
+    w.delete(box)
+    drop("base")
+
+
+@test
+def nothing_is_lost_whenever_the_service_is_killed():
+    rng = random.Random(os.environ.get("WARREN_TEST_SEED", "1"))
+    box = w.create(image="host")
+    sh(box, "dd if=/dev/zero of=/srv/big bs=1M count=20 2>/dev/null; echo 1 >/srv/x")
+    for i in range(10):
+        answers = []
+
+        def ask(i=i, answers=answers):
+            with contextlib.suppress(Exception):
+                answers.append(w.client().ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": f"k{i}"}).status)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(rng.random() * 0.06)
+        who = rng.choice((["api"], ["warden"], ["api", "warden"]))
+        w.kill(*who)
+        thread.join()
+        if "warden" in who:
+            w.start()
+        w.ready()
+        eq(sh(box, "cat /srv/x"), "1\n")  # the sandbox continues
+        ok(201 not in answers or f"k{i}" in names(), (i, who, names()))
+        if f"k{i}" in names():
+            other = w.create(image=f"k{i}")
+            eq(sh(other, "cat /srv/x; stat -c %s /srv/big"), "1\n20971520\n")
+            w.delete(other)
+            drop(f"k{i}")
+    w.delete(box)
+    until(lambda: stored() == [], stored)
+
+
+@test
+def a_reset_is_completed_whenever_the_service_is_killed():
+    rng = random.Random(os.environ.get("WARREN_TEST_SEED", "2"))
+    box = w.create(image="host")
+    for i in range(10):
+        sh(box, "echo 1 >/srv/x")
+
+        def ask():
+            with contextlib.suppress(Exception):
+                w.client().ask("POST", f"/v1/sandboxes/{box}/reset")
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(rng.random() * 0.02)
+        who = rng.choice((["api"], ["warden"], ["api", "warden"]))
+        w.kill(*who)
+        thread.join()
+        if "warden" in who:
+            w.start()
+        w.ready()
+        if w.get(f"/v1/sandboxes/{box}")["state"] == "stopped":
+            w.ask("POST", f"/v1/sandboxes/{box}/start", status=200)
+        ok(sh(box, "cat /srv/x 2>/dev/null || true") in ("", "1\n"), (i, who))
+    reset(box)
+    eq(sh(box, "ls /srv"), "")
+    w.delete(box)
+
+
+@test
+def a_tenant_has_a_quota_of_snapshots():
+    with World("--quota-snapshots", "2") as v:
+        box = v.create(image="host")
+        for i in range(2):
+            v.ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": f"q{i}"}, status=201)
+        refused(v.ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": "q3"}), 429, "quota_exceeded")
+        refused(v.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": 2}), 429, "quota_exceeded")
+        v.ask("DELETE", "/v1/snapshots/q0", status=204)
+        v.ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": "q3"}, status=201)
+        v.delete(box)
+        for n in ("q1", "q3"):
+            v.ask("DELETE", f"/v1/snapshots/{n}", status=204)
+
+
+@test
+def a_fork_that_exceeds_the_quota_creates_nothing():
+    with World("--quota-sandboxes", "3") as v:
+        box = v.create(image="host")
+        refused(v.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": 3}), 429, "quota_exceeded")
+        eq(len(v.get("/v1/sandboxes")["sandboxes"]), 1)
+        eq(len(v.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": 2}, status=201).json()["sandboxes"]), 2)  # the control
+        for b in v.get("/v1/sandboxes")["sandboxes"]:
+            v.delete(b["id"])
+        until(lambda: v.rows("SELECT count(*) FROM snapshots") == [(0,)], lambda: v.rows("SELECT * FROM snapshots"))
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    with World() as w:
+        return run_tests()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
