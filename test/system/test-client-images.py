@@ -87,6 +87,41 @@ def errors_of_the_service_are_reported():
 
 
 @test
+def a_snapshot_is_tagged_saved_and_pushed_like_an_image():
+    image, s = simple("before"), Remote()
+    ref, file = registry().push(image, "client/snapped", "1"), f"{folder()}/snapshot.tar"
+    s.pull(ref)
+    box = world.create(image=ref)
+    eq(world.run(box, ["sh", "-c", "echo after >/text"])["result"]["exit_code"], 0)
+    made = world.ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": "snapped"}, status=201).json()
+    before = names()
+    ok(not any(n.startswith("warren.snapshot") for n in before) and made["image"] not in json.dumps(world.get("/v1/images")), before)
+    token = world.token("read", "write", "images", tenant="other")
+    for word in ("snapped", made["id"], f"warren.snapshot/{made['id']}", f"warren.snapshot/{made['id']}:latest"):
+        for path, body in (("/v1/images/tag", {"image": word, "name": "stolen:1"}), ("/v1/images/push", {"image": word})):
+            r = world.ask("POST", path, body, token=token)
+            ok(r.status >= 400 or b"image_not_found" in r.body, (path, word, r.status, r.body))
+        ok(world.ask("GET", "/v1/images/archive", query={"image": word}, token=token).status >= 400, word)
+        ok(world.ask("DELETE", "/v1/images", query={"image": word}, token=token).status >= 400, word)
+    ok(world.ask("POST", "/v1/images/tag", {"image": ref, "name": f"warren.snapshot/{made['id']}"}).status >= 400, "tagged over it")
+    s.good("tag", "snapped", "client/kept:1")
+    eq(sorted(set(names()) - set(before)), ["client/kept:1"])
+    s.good("image", "save", "-o", file, "client/kept:1")
+    here = Store()
+    here.good("image", "load", file)
+    eq(here.run("client/kept:1"), "after\n")
+    again = f"{registry().host}/client/pushed:2"
+    s.good("image", "push", "snapped", again)
+    eq(here.run(here.pull(again)), "after\n")
+    world.delete(box)
+    world.ask("DELETE", "/v1/snapshots/snapped", status=204)
+    eq(world.run(world.create(image="client/kept:1"), ["cat", "/text"])["stdout"], "after\n")  # the name keeps it
+    for b in world.get("/v1/sandboxes")["sandboxes"]:
+        world.delete(b["id"])
+    s.good("rmi", "client/kept:1", ref)
+
+
+@test
 def an_image_is_saved_loaded_tagged_and_pushed_by_the_service():
     image, s = simple("archive", config={"Cmd": ["cat", "/text"]}), Remote()
     ref, file = registry().push(image, "client/archive", "1"), f"{folder()}/image.tar"

@@ -111,6 +111,19 @@ static void answer_list(struct call *c, json_t *all)
 	call_json(c, 200, &out);
 }
 
+const char *v1_image_named(const struct call *c, const char *text,
+			   char room[V1_IMAGE_SIZE])
+{
+	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!text || db_get_snapshot(service_db(c->v1->service), c->caller.tenant, text,
+				     &row, &ignored) < 0)
+		return text;
+	(void)snprintf(room, V1_IMAGE_SIZE, "%s", row.image);
+	return room;
+}
+
 void v1_image_fail(struct call *c, const struct warren_error *err)
 {
 	if (err->code == EEXIST || err->code == EBUSY)
@@ -447,11 +460,13 @@ void v1_push_image(struct call *c)
 	const char *to = body_text(&c->body, "name");
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct pulling *p = pulling_new(c, sse);
+	char room[V1_IMAGE_SIZE];
 
 	if (!p)
 		return;
 	p->pushes = true;
-	if (image_push(c->v1->service, c->caller.tenant, body_text(&c->body, "image"),
+	if (image_push(c->v1->service, c->caller.tenant,
+		       v1_image_named(c, body_text(&c->body, "image"), room),
 		       to ? to : "", &p->waiter, &err) < 0)
 		call_fail(c, &err);
 	else

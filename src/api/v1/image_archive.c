@@ -183,9 +183,12 @@ static void save_on_done(void *ctx, int r, const char *json UNUSED, size_t size 
 void v1_save_image(struct call *c)
 {
 	static const struct image_stream_ops ops = { save_on_opened, save_on_done };
+	char room[V1_IMAGE_SIZE];
 
 	c->req->drained = save_on_drained;
-	archive_begin(c, c->query.v[V1_SAVE_IMAGE_QUERY_IMAGE].text, &ops);
+	archive_begin(c,
+		      v1_image_named(c, c->query.v[V1_SAVE_IMAGE_QUERY_IMAGE].text, room),
+		      &ops);
 }
 
 /* ------------------------------------------------------------------------ load */
@@ -307,6 +310,8 @@ void v1_load_image(struct call *c)
 
 void v1_tag_image(struct call *c)
 {
-	image_tag(c->v1->service, body_text(&c->body, "image"),
+	char room[V1_IMAGE_SIZE];
+
+	image_tag(c->v1->service, v1_image_named(c, body_text(&c->body, "image"), room),
 		  body_text(&c->body, "name"), v1_image_on_changed, call_ref(c));
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "base/snapshot_name.h"
 #include "base/strv.h"
 #include "cli/common_options.h"
 #include "cli/format.h"
@@ -168,16 +169,29 @@ static void ls_put_json(struct buf *out, const struct store *s, const struct cat
 	buf_puts(out, "\n");
 }
 
-/* Snapshots belong to tenants; the service lists each tenant's own. */
+/*
+ * Snapshots belong to tenants, and the service lists each tenant's own. One that was
+ * tagged is an image for all, without the reference that the service gave it.
+ */
 static void ls_drop_snapshots(struct catalog *c)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < c->n_images; i++) {
-		if (c->images[i].snapshot[0])
-			store_image_done(&c->images[i]);
+	for (size_t i = 0; i < c->n_names; i++) {
+		if (snapshot_is_ref(c->names[i].ref))
+			free(c->names[i].ref);
 		else
-			c->images[kept++] = c->images[i];
+			c->names[kept++] = c->names[i];
+	}
+	c->n_names = kept;
+	kept = 0;
+	for (size_t i = 0; i < c->n_images; i++) {
+		struct store_image *image = &c->images[i];
+
+		if (image->snapshot[0] && catalog_count_names(c, image->id) == 0)
+			store_image_done(image);
+		else
+			c->images[kept++] = *image;
 	}
 	c->n_images = kept;
 }

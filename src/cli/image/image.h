@@ -33,7 +33,7 @@ int image_open_store(bool make, struct store *ret, struct warren_error *err) MUS
 
 /*
  * Find an image that the command may show or change: for the service, a snapshot only by
- * the reference that the service gave it.
+ * a name, because its id belongs to its tenant.
  */
 int image_find(const struct store *s, const char *text, struct store_image *ret,
 	       struct warren_error *err) MUST_CHECK;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/snapshot_name.h"
+#include "base/hex.h"
 #include "cli/image/image.h"
 #include "cli/image/report.h"
 #include "cli/image/snapshot.h"
@@ -49,14 +49,20 @@ int image_open_store(bool make, struct store *ret, struct warren_error *err)
 	return r < 0 ? r : store_open(dir, make, ret, err);
 }
 
+/* A prefix of an id finds no snapshot, so only a whole id is none of its names. */
+static bool image_is_id(const char *text)
+{
+	const char *hex = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
+
+	return hex_is(hex, strlen(hex)) && strlen(hex) == STORE_HEX_LEN;
+}
+
 int image_find(const struct store *s, const char *text, struct store_image *ret,
 	       struct warren_error *err)
 {
-	static const char ours[] = SNAPSHOT_REGISTRY "/";
 	int r = store_find(s, text, ret, err);
 
-	if (r < 0 || !report_wanted() || !ret->snapshot[0] ||
-	    strncmp(text, ours, sizeof(ours) - 1) == 0)
+	if (r < 0 || !report_wanted() || !ret->snapshot[0] || !image_is_id(text))
 		return r;
 	store_image_done(ret);
 	return error_set(err, ENOENT, "there is no image '%s' on this machine", text);
