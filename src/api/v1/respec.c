@@ -11,7 +11,9 @@
 
 #include "api/v1/sandbox.h"
 #include "api/validate.h"
+#include "config/config.h"
 #include "proto/warden_proto.h"
+#include "spec/spec.h"
 
 /* Fields of a row's spec that are not fields of a CreateSandbox, or not the engine's. */
 static const char *const respec_private[] = { "code_run", SANDBOX_LIFETIME, "on_idle",
@@ -57,6 +59,26 @@ static json_t *respec_load(struct v1 *v1, const struct sandbox_row *row,
 	return spec;
 }
 
+/*
+ * The row has every limit of the sandbox, including those that were defaults. A default
+ * that the backend cannot enforce must not keep the sandbox from being created again.
+ */
+static void respec_limits(const struct v1 *v1, const json_t *spec,
+			  struct warren_spec *ret)
+{
+	const json_t *limits = json_object_get(spec, "limits");
+
+	ret->soft_limits = 0;
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
+		uint64_t value = (uint64_t)json_integer_value(
+			json_object_get(limits, spec_limits[i].name));
+
+		spec_limit_set(ret, i, value);
+		if (value == 0 || value == v1->config->defaults.limits[i])
+			ret->soft_limits |= spec_limits[i].bit;
+	}
+}
+
 void v1_respec(void *ctx, const struct sandbox *sandbox, sandbox_spec_fn *use,
 	       void *use_ctx)
 {
@@ -78,6 +100,8 @@ void v1_respec(void *ctx, const struct sandbox *sandbox, sandbox_spec_fn *use,
 	r = validate_json(body.schema, body.json, &refusal);
 	if (r == 0)
 		r = wanted_read(v1, &owner, &body, &w, &refusal);
+	if (r == 0)
+		respec_limits(v1, body.json, &w.spec);
 	if (r < 0)
 		(void)error_set(&err, EPERM, "it cannot be created again: %s",
 				refusal.message);
@@ -123,6 +147,7 @@ int v1_respec_fork(struct v1 *v1, const struct sandbox *sandbox, const char *ima
 		r = wanted_read(v1, &owner, &body, w, err);
 	if (r < 0)
 		return r;
+	respec_limits(v1, body.json, &w->spec);
 	w->row.owner = sandbox_row(sandbox)->owner;
 	w->row.idle_timeout_ms = row.idle_timeout_ms;
 	w->row.expires_at =
