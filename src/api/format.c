@@ -16,6 +16,7 @@
 #include "base/macro.h"
 #include "base/parse.h"
 #include "base/secret_name.h"
+#include "base/snapshot_name.h"
 #include "base/volume_name.h"
 
 #define LOWER   "abcdefghijklmnopqrstuvwxyz"
@@ -172,6 +173,12 @@ static bool is_secret_name(const char *s)
 	return secret_name_ok(s);
 }
 
+/* Paths have the name of a snapshot or its id. */
+static bool is_snapshot_name(const char *s)
+{
+	return snapshot_name_ok(s) || id_valid(s);
+}
+
 static bool is_volume_name(const char *s)
 {
 	return volume_name_ok(s);
@@ -264,6 +271,9 @@ static const struct {
 			      "must be a number of bytes or a size like '512m'" },
 	[API_FORMAT_USER] = { is_user, "must be a user: a name, a uid or uid:gid below "
 				       "65536" },
+	[API_FORMAT_SNAPSHOT_NAME] = { is_snapshot_name,
+				       "must be the name of a snapshot, which "
+				       "has " SNAPSHOT_NAME_RULE },
 	[API_FORMAT_VOLUME_NAME] = { is_volume_name,
 				     "must be the name of a volume: " VOLUME_NAME_RULE },
 };

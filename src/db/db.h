@@ -360,7 +360,7 @@ int db_forget_snapshot(struct db *db, const char *id,
  * transient; at most @max. */
 int db_each_dead_snapshot(struct db *db, size_t max, int (*fn)(void *ctx, const char *id),
 			  void *ctx, struct warren_error *err) MUST_CHECK;
-/* Find a snapshot of @tenant by name or id. */
+/* Find a snapshot of @tenant by name or id; @tenant NULL: of any tenant, by its id. */
 int db_get_snapshot(struct db *db, const char *tenant, const char *word,
 		    struct snapshot_row *ret, struct warren_error *err) MUST_CHECK;
 /* The snapshots of a tenant after the id @after (""), at most @max (0: all). */
@@ -370,6 +370,9 @@ int db_each_snapshot(struct db *db, const char *tenant, const char *after, size_
 /* The number of snapshots of @tenant (NULL: of all) and the sum of their sizes. */
 int db_sum_snapshots(struct db *db, const char *tenant, uint64_t *ret_n,
 		     uint64_t *ret_bytes, struct warren_error *err) MUST_CHECK;
+/* 1: @image is the whole id of a snapshot's image, of any tenant; 0: it is not. */
+int db_is_snapshot_image(struct db *db, const char *image,
+			 struct warren_error *err) MUST_CHECK;
 /* 1: the sandbox was created from a snapshot; 0: it was not. */
 int db_has_snapshot(struct db *db, const char *sandbox,
 		    struct warren_error *err) MUST_CHECK;

@@ -238,6 +238,7 @@ static const char *const steps[] = {
 	"  created_at INTEGER NOT NULL"
 	") STRICT, WITHOUT ROWID;"
 	"CREATE INDEX snapshots_of_tenant ON snapshots (tenant, id);"
+	"CREATE INDEX snapshots_of_image ON snapshots (image);"
 	"CREATE TABLE snapshot_names ("
 	"  tenant TEXT NOT NULL,"
 	"  name TEXT NOT NULL,"

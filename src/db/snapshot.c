@@ -5,6 +5,8 @@
 
 #include "db/db_internal.h"
 
+#define SNAPSHOT_WORD_MAX 128
+
 /* Run a statement with up to three texts; returns the number of rows. */
 static int snapshot_query(struct db *db, enum db_stmt which, const char *a, const char *b,
 			  const char *c, struct warren_error *err)
@@ -42,10 +44,25 @@ int db_insert_snapshot(struct db *db, const struct snapshot_row *row,
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
+/* "name:latest" is "name". */
+static const char *snapshot_plain(const char *word, char room[SNAPSHOT_WORD_MAX])
+{
+	static const char latest[] = ":latest";
+	size_t n = strlen(word), end = sizeof(latest) - 1;
+
+	if (n <= end || n >= SNAPSHOT_WORD_MAX || strcmp(word + n - end, latest) != 0)
+		return word;
+	(void)memcpy(room, word, n - end);
+	room[n - end] = '\0';
+	return room;
+}
+
 /* The snapshot that had the name before is deleted when no sandbox uses it. */
 static int snapshot_name(struct db *db, const char *tenant, const char *id,
-			 const char *name, struct warren_error *err)
+			 const char *word, struct warren_error *err)
 {
+	char room[SNAPSHOT_WORD_MAX];
+	const char *name = snapshot_plain(word, room);
 	int r = snapshot_query(db, STMT_ORPHAN_SNAPSHOT, tenant, name, id, err);
 
 	if (r >= 0)
@@ -91,11 +108,12 @@ int db_unname_snapshot(struct db *db, const char *tenant, const char *id,
 		       const char *name, struct warren_error *err)
 {
 	AUTO_DB_TX struct db_tx tx = { 0 };
+	char room[SNAPSHOT_WORD_MAX];
 	int r = db_begin(db, DB_POWER_SAFE, &tx, err);
 
 	if (r == 0)
-		r = name ? snapshot_query(db, STMT_UNNAME_SNAPSHOT, tenant, name, NULL,
-					  err)
+		r = name ? snapshot_query(db, STMT_UNNAME_SNAPSHOT, tenant,
+					  snapshot_plain(name, room), NULL, err)
 			 : snapshot_query(db, STMT_UNNAME_ALL, id, NULL, NULL, err);
 	if (r >= 0)
 		r = snapshot_query(db, STMT_DROP_SNAPSHOT, id, NULL, NULL, err);
@@ -168,6 +186,7 @@ static void snapshot_read_row(const struct query *q, struct snapshot_row *row)
 int db_get_snapshot(struct db *db, const char *tenant, const char *word,
 		    struct snapshot_row *ret, struct warren_error *err)
 {
+	char room[SNAPSHOT_WORD_MAX];
 	AUTO_QUERY struct query q = query_start(db, STMT_GET_SNAPSHOT);
 	struct snapshot_row row = { 0 };
 	const char **const own[] = { &row.tenant, &row.source, &row.image, &row.labels,
@@ -175,7 +194,7 @@ int db_get_snapshot(struct db *db, const char *tenant, const char *word,
 	int r;
 
 	query_text(&q, tenant);
-	query_text(&q, word);
+	query_text(&q, snapshot_plain(word, room));
 	r = query_step(&q, err);
 	if (r == 0)
 		return error_set(err, ENOENT, "there is no snapshot '%.128s'", word);
@@ -227,6 +246,20 @@ int snapshot_use(struct db *db, const char *id, const char *sandbox,
 			err, EBUSY,
 			"the snapshot of the sandbox was deleted in the meantime");
 	return r < 0 ? r : 0;
+}
+
+int db_is_snapshot_image(struct db *db, const char *image, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = { 0 };
+	const char *hex = strncmp(image, "sha256:", 7) == 0 ? image + 7 : image;
+	char id[7 + 64 + 1] = "sha256:";
+
+	if (strlen(hex) != 64)
+		return 0; /* not a whole id */
+	(void)memcpy(id + 7, hex, 65);
+	q = query_start(db, STMT_SNAPSHOT_OF_IMAGE);
+	query_text(&q, id);
+	return query_step(&q, err);
 }
 
 int db_has_snapshot(struct db *db, const char *sandbox, struct warren_error *err)

@@ -147,7 +147,7 @@ const char *const statement_texts[STMT_MAX] = {
 		"EXISTS (SELECT 1 FROM snapshot_uses WHERE snapshot = s.id)) LIMIT ?",
 	[STMT_GET_SNAPSHOT] =
 		"SELECT " SNAPSHOT
-		" FROM snapshots s WHERE tenant = ?1 AND state = 1 AND "
+		" FROM snapshots s WHERE (?1 IS NULL OR tenant = ?1) AND state = 1 AND "
 		"id = coalesce((SELECT snapshot FROM snapshot_names WHERE tenant = ?1 AND "
 		"name = ?2), ?2)",
 	[STMT_EACH_SNAPSHOT] = "SELECT " SNAPSHOT " FROM snapshots s WHERE tenant = ? "
@@ -157,6 +157,7 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_USE_SNAPSHOT] = "INSERT OR REPLACE INTO snapshot_uses (snapshot, sandbox) "
 			      "SELECT id, ?2 FROM snapshots WHERE id = ?1 AND state = 1",
 
+	[STMT_SNAPSHOT_OF_IMAGE] = "SELECT id FROM snapshots WHERE image = ?",
 	[STMT_SNAPSHOT_OF] = "SELECT snapshot FROM snapshot_uses WHERE sandbox = ?",
 
 	[STMT_INSERT_SANDBOX] =

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -143,6 +144,15 @@ int copy_from_host(int root, const char *path)
 		from = fd;
 	}
 	return -EINVAL;
+}
+
+void copy_remove_whole(int at, const char *name, const char *aside)
+{
+	copy_remove_tree(at, aside);
+	if (renameat(at, name, at, aside) < 0)
+		copy_remove_tree(at, name);
+	else
+		copy_remove_tree(at, aside);
 }
 
 void copy_remove_tree(int at, const char *name)

@@ -12,5 +12,10 @@ int copy_from_host(int root, const char *path);
 
 /* Remove a tree like rm -rf, without following links. Errors are ignored. */
 void copy_remove_tree(int at, const char *name);
+/*
+ * The same, but it first gets the name @aside in the same directory, so that a removal
+ * which is interrupted leaves no part of it under its own name.
+ */
+void copy_remove_whole(int at, const char *name, const char *aside);
 
 #endif /* IMAGE_COPY_H */

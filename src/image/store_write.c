@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/hex.h"
 #include "base/id.h"
+#include "base/snapshot_name.h"
 #include "image/copy.h"
 #include "image/escape.h"
 
@@ -140,11 +141,10 @@ int store_keep_layer(const struct store *s, struct store_new *layer, const char 
 	r = write_whole(s->layers, file, text, strlen(text));
 	if (r == 0 && symlinkat(target, s->layers, diff_id + 7) < 0)
 		r = -errno;
-	if (r < 0) {
+	if (r < 0)
 		copy_remove_tree(s->data, name);
-		return error_errno(err, -r, "name a layer");
-	}
-	return 0;
+	/* Another process has added the same layer in the meantime. */
+	return r < 0 && r != -EEXIST ? error_errno(err, -r, "name a layer") : 0;
 }
 
 uint64_t store_layer_size(const struct store *s, const char *diff_id)
@@ -204,13 +204,38 @@ static int ref_file(const struct ref *ref, struct buf *name)
 	return name->failed || name->len > 255 ? -ENAMETOOLONG : 0;
 }
 
+/* Only a snapshot itself may have the reference of a snapshot. */
+static int store_check_name(const struct store *s, const struct ref *ref, const char *id,
+			    struct warren_error *err)
+{
+	struct store_image image;
+	bool fine;
+	int r;
+
+	if (!snapshot_is_ref(ref->registry))
+		return 0;
+	r = store_find(s, id, &image, err);
+	if (r < 0)
+		return r;
+	fine = strcmp(image.snapshot, ref->name) == 0;
+	store_image_done(&image);
+	return fine ? 0
+		    : error_set(err, EINVAL,
+				"'" SNAPSHOT_REGISTRY
+				"' is for snapshots of the service: "
+				"choose another name");
+}
+
 int store_tag(const struct store *s, const struct ref *ref, const char *id,
 	      struct warren_error *err)
 {
 	AUTO_BUF struct buf name = BUF_INIT(4096);
 	char temp[32], random[ID_LEN + 1], text[REF_DIGEST_LEN + 2];
-	int r = ref_file(ref, &name);
+	int r = store_check_name(s, ref, id, err);
 
+	if (r < 0)
+		return r;
+	r = ref_file(ref, &name);
 	id_make(random);
 	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", random);
 	(void)snprintf(text, sizeof(text), "%s\n", id);

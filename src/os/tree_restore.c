@@ -52,7 +52,8 @@ static bool restore_is_dir(const struct tree_entry *e)
 /* The copy has no sockets, so it is not known whether this one existed. It stays. */
 static bool restore_keeps(const struct tree_pair *p)
 {
-	return p->new.exists &&S_ISSOCK(p->new.st.st_mode);
+	return p->new.exists &&S_ISSOCK(p->new.st.st_mode) &&
+	       (!p->old.exists || S_ISSOCK(p->old.st.st_mode));
 }
 
 /* --------------------------------------------------------------- the first pass */

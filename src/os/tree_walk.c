@@ -40,30 +40,49 @@ static bool walk_is_whiteout(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == 0;
 }
 
-static bool walk_has(int dir, const char *name, struct stat *st)
+/*
+ * An entry that cannot be read for another reason (too many open files, an error of the
+ * disk) must not look like one that does not exist.
+ */
+static void walk_note_error(struct tree_walk *w)
 {
-	return dir >= 0 && fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != EACCES)
+		w->error = errno;
 }
 
-static void walk_find(const struct tree_side *side, const char *name,
+static bool walk_has(struct tree_walk *w, int dir, const char *name, struct stat *st)
+{
+	if (dir < 0)
+		return false;
+	if (fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0)
+		return true;
+	walk_note_error(w);
+	return false;
+}
+
+static void walk_find(struct tree_walk *w, const struct tree_side *side, const char *name,
 		      struct tree_entry *ret)
 {
 	*ret = (struct tree_entry){ .dir = -1 };
-	if (walk_has(side->upper, name, &ret->st)) {
+	if (walk_has(w, side->upper, name, &ret->st)) {
 		ret->exists = !walk_is_whiteout(&ret->st);
 		ret->in_upper = true;
 		ret->dir = side->upper;
-	} else if (walk_has(side->lower, name, &ret->st)) {
+	} else if (walk_has(w, side->lower, name, &ret->st)) {
 		ret->exists = !walk_is_whiteout(&ret->st);
 		ret->dir = side->lower;
 	}
 }
 
-static int walk_open(int dir, const char *name)
+static int walk_open(struct tree_walk *w, int dir, const char *name)
 {
-	return dir < 0 ? -1
-		       : openat(dir, name,
-				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = dir < 0 ? -1
+			 : openat(dir, name,
+				  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (dir >= 0 && fd < 0)
+		walk_note_error(w);
+	return fd;
 }
 
 static bool walk_is_opaque(int dir)
@@ -73,16 +92,17 @@ static bool walk_is_opaque(int dir)
 	return fgetxattr(dir, "user.overlay.opaque", &mark, 1) == 1 && mark == 'y';
 }
 
-static void walk_open_side(const struct tree_side *from, const char *name,
-			   const struct tree_entry *e, struct tree_side *ret)
+static void walk_open_side(struct tree_walk *w, const struct tree_side *from,
+			   const char *name, const struct tree_entry *e,
+			   struct tree_side *ret)
 {
 	*ret = (struct tree_side){ -1, -1 };
 	if (!e->exists || !S_ISDIR(e->st.st_mode))
 		return;
 	if (e->in_upper)
-		ret->upper = walk_open(from->upper, name);
+		ret->upper = walk_open(w, from->upper, name);
 	if (!e->in_upper || (ret->upper >= 0 && !walk_is_opaque(ret->upper)))
-		ret->lower = walk_open(from->lower, name);
+		ret->lower = walk_open(w, from->lower, name);
 }
 
 static void walk_close_side(struct tree_side *side)
@@ -103,10 +123,10 @@ static int walk_descend(struct tree_walk *w, const char *name,
 		w->too_deep = true;
 		return 0;
 	}
-	walk_open_side(&l->old, name, &pair->old, &l[1].old);
-	walk_open_side(&l->new, name, &pair->new, &l[1].new);
+	walk_open_side(w, &l->old, name, &pair->old, &l[1].old);
+	walk_open_side(w, &l->new, name, &pair->new, &l[1].new);
 	w->depth++;
-	r = walk_dir(w);
+	r = w->error ? -w->error : walk_dir(w);
 	w->depth--;
 	walk_close_side(&l[1].old);
 	walk_close_side(&l[1].new);
@@ -122,8 +142,10 @@ static int walk_one(struct tree_walk *w, const char *name)
 
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return 0;
-	walk_find(&l->old, name, &pair.old);
-	walk_find(&l->new, name, &pair.new);
+	walk_find(w, &l->old, name, &pair.old);
+	walk_find(w, &l->new, name, &pair.new);
+	if (w->error)
+		return -w->error;
 	if (!pair.old.exists && !pair.new.exists)
 		return 0;
 	/* Both are the same file of the lower directory. */
@@ -159,8 +181,8 @@ static int walk_entries(struct tree_walk *w, int dir, int not_a, int not_b)
 			int r;
 
 			at += e->size;
-			if (walk_has(not_a, e->name, &st) ||
-			    walk_has(not_b, e->name, &st))
+			if (walk_has(w, not_a, e->name, &st) ||
+			    walk_has(w, not_b, e->name, &st))
 				continue;
 			r = walk_one(w, e->name);
 			if (r < 0)
@@ -218,6 +240,7 @@ int tree_walk(struct tree_walk *w, const struct tree_side *old,
 		return -ENOMEM;
 	walk_raise_limit();
 	w->levels = levels;
+	w->error = 0;
 	w->depth = 0;
 	w->path_length = 0;
 	w->path[0] = '\0';

@@ -596,7 +596,8 @@ static bool warden_copies(const struct warden_proto_header *h)
 
 	return h->type == WIRE_HIBERNATE || h->type == WIRE_DIFF ||
 	       h->type == WIRE_UNDO_KEEP || h->type == WIRE_UNDO ||
-	       h->type == WIRE_SNAPSHOT ||
+	       h->type == WIRE_SNAPSHOT || h->type == WIRE_UNDO_FORGET ||
+	       h->type == WIRE_TRUST ||
 	       (h->type == WIRE_CREATE && create->flags & SPEC_RESTORE_BIT);
 }
 

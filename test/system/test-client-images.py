@@ -5,6 +5,7 @@ import filecmp
 import os
 import socket
 import sys
+import tarfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -86,6 +87,12 @@ def errors_of_the_service_are_reported():
     s.bad("pull", "--insecure", "a.test", "a.test/x", words=["unknown option '--insecure'"])
 
 
+def packed(path):
+    with tarfile.open(f"{path}.tar", "w") as t:
+        t.add(path, arcname=".")
+    return f"{path}.tar"
+
+
 @test
 def a_snapshot_is_tagged_saved_and_pushed_like_an_image():
     image, s = simple("before"), Remote()
@@ -104,7 +111,11 @@ def a_snapshot_is_tagged_saved_and_pushed_like_an_image():
         ok(world.ask("GET", "/v1/images/archive", query={"image": word}, token=token).status >= 400, word)
         ok(world.ask("DELETE", "/v1/images", query={"image": word}, token=token).status >= 400, word)
     ok(world.ask("POST", "/v1/images/tag", {"image": ref, "name": f"warren.snapshot/{made['id']}"}).status >= 400, "tagged over it")
+    stolen = f"{folder()}/stolen"
+    layout(stolen, {f"warren.snapshot/{made['id']}:latest": image})
+    s.bad("image", "load", stolen if os.path.isfile(stolen) else packed(stolen), words=["warren.snapshot"])
     s.good("tag", "snapped", "client/kept:1")
+    ok("warren.snapshot" not in s.good("image", "inspect", "client/kept:1"), "inspect shows the reference of the service")
     eq(sorted(set(names()) - set(before)), ["client/kept:1"])
     s.good("image", "save", "-o", file, "client/kept:1")
     here = Store()

@@ -154,9 +154,19 @@ def another_tenant_sees_and_uses_nothing():
         eq(w.ask("GET", f"/v1/snapshots/{word}", token=token).status, 404)
         eq(w.ask("DELETE", f"/v1/snapshots/{word}", token=token).status, 404)
         eq(w.ask("POST", f"/v1/snapshots/{word}/tag", {"name": "stolen"}, token=token).status, 404)
-    for image in ("mine", made["id"], made["image"][:20], made["image"][7:30], f"warren.snapshot/{made['id']}"):
+    words = ("mine", made["id"], made["image"], made["image"][7:], made["image"][:20], made["image"][7:30],
+             f"warren.snapshot/{made['id']}", f"warren.snapshot/{made['id']}:latest", f"WARREN.snapshot/{made['id']}")
+    for image in words:
         r = w.ask("POST", "/v1/sandboxes", {"image": image, "pull": "never"}, token=token)
         ok(r.status in (400, 404), (image, r.status, r.body))
+        r = w.ask("POST", "/v1/sandboxes/batch", {"sandboxes": [{"image": image, "pull": "never"}]}, token=token)
+        for b in r.json()["sandboxes"] if r.status == 201 else ():
+            eq(b["state"], "failed", image)
+            w.ask("DELETE", f"/v1/sandboxes/{b['id']}", token=token, status=204)
+        r = w.ask("POST", "/v1/code", {"language": "bash", "code": "cat /srv/x", "image": image}, token=token)
+        ok(r.status >= 400 and b"secret" not in r.body, (image, r.status, r.body))
+    r = w.ask("POST", "/v1/code", {"language": "bash", "code": "echo one", "image": "host"}, token=token, status=200)
+    ok(b"one" in r.body, r.body)  # the control
     eq(sh(w.create(image="mine"), "cat /srv/x"), "secret\n")  # the control
     shown = json.dumps(w.get("/v1/images"))
     ok(made["image"] not in shown and made["id"] not in shown, shown)

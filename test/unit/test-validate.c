@@ -183,83 +183,79 @@ TEST(names_in_maps_are_checked)
 	ACCEPTED(V1_CREATE_SANDBOX, "{\"labels\":{\"a\":\"x\\u00a0[2J\"}}");
 }
 
+static const struct {
+	enum api_format format;
+	const char *good[4], *bad[7];
+} format_cases[] = {
+	{ API_FORMAT_ID, { "k3f9x2m7qd1w" }, { "k3f9x2m7qd1", "k3f9x2m7qd1a", "" } },
+	{ API_FORMAT_PATH,
+	  { "/", "/a/b", "/a//b/", "/..a/.b/c.." },
+	  { "", "a", "./a", "/.", "/a/..", "/../a", "/a/./b" } },
+	{ API_FORMAT_USER,
+	  { "root", "1000", "65535:0", "_x.y-z" },
+	  { "", "65536", "0:65536", "-x", "a b", "1:2:3", "a:b" } },
+	{ API_FORMAT_MODE,
+	  { "644", "0644", "4755", "01777" },
+	  { "", "64", "0888", "10644", "u+x", "+755", "000644" } },
+	{ API_FORMAT_NAME, { "a", "a-1", "1" }, { "", "-a", "a-", "A", "a_b", "a.b" } },
+	{ API_FORMAT_HOSTNAME,
+	  { "a", "a-b.c", "A1" },
+	  { "", "-a", "a-", "a..b", ".a", "a.", "a_b" } },
+	{ API_FORMAT_IMAGE,
+	  { "host", "python:3.12", "registry.example:5000/a/b@sha256:00" },
+	  { "", "dir:/etc", "/etc", "-x", "a b", "a;b", "a\nb" } },
+	{ API_FORMAT_PLATFORM,
+	  { "linux/arm64", "linux/arm/v7" },
+	  { "", "linux", "linux/", "/linux", "a/b/c/d", "Linux/x" } },
+	{ API_FORMAT_SHELL,
+	  { "bash", "/bin/sh", "/usr/bin/zsh-5.9" },
+	  { "", "-i", "a b", "./sh", "/bin/../sh", "sh;id", "/a\nb" } },
+	{ API_FORMAT_SIGNAL,
+	  { "TERM", "SIGTERM", "KILL", "USR1" },
+	  { "", "SIG", "term", "9", "SIGSIGTERM", "NOPE", "EXIT" } },
+	{ API_FORMAT_BASE64,
+	  { "", "AA==", "AAE=", "AAEC" },
+	  { "A", "AA", "AAA", "A===", "AA=A", "AA-_", "====" } },
+	{ API_FORMAT_KEY, { "a-b:c/~", "x" }, { "a b", "a\tb", "\xc3\xa9" } },
+	{ API_FORMAT_ENV_NAME, { "A", "_a1", "a.b-c" }, { "", "1a", "A=B", "a b" } },
+	{ API_FORMAT_LABEL_KEY, { "a", "a/b.c_d-1" }, { "", "/a", "a=b", "a b" } },
+	{ API_FORMAT_LABEL_FILTER,
+	  { "a", "a=", "a=b=c", "a/b=c d" },
+	  { "", "=b", "a b=c", "a=\n", "-a=b" } },
+	{ API_FORMAT_PAGE_CURSOR, { "MTIz_-" }, { "", "a=b", "a+b", "a/b" } },
+	{ API_FORMAT_DATE_TIME,
+	  { "2025-01-20T15:04:05Z", "2025-01-20T15:04:05.123Z" },
+	  { "", "2025-01-20", "2025-01-20 15:04:05Z", "2025-01-20T15:04:05",
+	    "2025-01-20T15:04:05+01:00" } },
+	{ API_FORMAT_SANDBOX_NAME,
+	  { "a", "My_box.1-x", "1" },
+	  { "", "_a", "a b", "a/b", "batch", "\xc3\xa9" } },
+	{ API_FORMAT_SECRET_NAME, { "A", "_a1" }, { "", "1A", "a-b", "a b" } },
+	{ API_FORMAT_SNAPSHOT_NAME,
+	  { "a", "a_.-1:v1", "k3f9x2m7qd1w" },
+	  { "", "a/b", "A", "a:", "a:b:c", "host" } },
+	{ API_FORMAT_VOLUME_NAME, { "a", "1_.-" }, { "", "_a", "..", "a/b" } },
+	{ API_FORMAT_LINE, { "", "a b", "\xc3\xa9" }, { "\n", "\x7f", "\xc2\x9b" } },
+};
+
 TEST(formats_are_checked)
 {
-	static const struct {
-		enum api_format format;
-		const char *good[4], *bad[7];
-	} cases[] = {
-		{ API_FORMAT_ID,
-		  { "k3f9x2m7qd1w" },
-		  { "k3f9x2m7qd1", "k3f9x2m7qd1a", "" } },
-		{ API_FORMAT_PATH,
-		  { "/", "/a/b", "/a//b/", "/..a/.b/c.." },
-		  { "", "a", "./a", "/.", "/a/..", "/../a", "/a/./b" } },
-		{ API_FORMAT_USER,
-		  { "root", "1000", "65535:0", "_x.y-z" },
-		  { "", "65536", "0:65536", "-x", "a b", "1:2:3", "a:b" } },
-		{ API_FORMAT_MODE,
-		  { "644", "0644", "4755", "01777" },
-		  { "", "64", "0888", "10644", "u+x", "+755", "000644" } },
-		{ API_FORMAT_NAME,
-		  { "a", "a-1", "1" },
-		  { "", "-a", "a-", "A", "a_b", "a.b" } },
-		{ API_FORMAT_HOSTNAME,
-		  { "a", "a-b.c", "A1" },
-		  { "", "-a", "a-", "a..b", ".a", "a.", "a_b" } },
-		{ API_FORMAT_IMAGE,
-		  { "host", "python:3.12", "registry.example:5000/a/b@sha256:00" },
-		  { "", "dir:/etc", "/etc", "-x", "a b", "a;b", "a\nb" } },
-		{ API_FORMAT_PLATFORM,
-		  { "linux/arm64", "linux/arm/v7" },
-		  { "", "linux", "linux/", "/linux", "a/b/c/d", "Linux/x" } },
-		{ API_FORMAT_SHELL,
-		  { "bash", "/bin/sh", "/usr/bin/zsh-5.9" },
-		  { "", "-i", "a b", "./sh", "/bin/../sh", "sh;id", "/a\nb" } },
-		{ API_FORMAT_SIGNAL,
-		  { "TERM", "SIGTERM", "KILL", "USR1" },
-		  { "", "SIG", "term", "9", "SIGSIGTERM", "NOPE", "EXIT" } },
-		{ API_FORMAT_BASE64,
-		  { "", "AA==", "AAE=", "AAEC" },
-		  { "A", "AA", "AAA", "A===", "AA=A", "AA-_", "====" } },
-		{ API_FORMAT_KEY, { "a-b:c/~", "x" }, { "a b", "a\tb", "\xc3\xa9" } },
-		{ API_FORMAT_ENV_NAME,
-		  { "A", "_a1", "a.b-c" },
-		  { "", "1a", "A=B", "a b" } },
-		{ API_FORMAT_LABEL_KEY,
-		  { "a", "a/b.c_d-1" },
-		  { "", "/a", "a=b", "a b" } },
-		{ API_FORMAT_LABEL_FILTER,
-		  { "a", "a=", "a=b=c", "a/b=c d" },
-		  { "", "=b", "a b=c", "a=\n", "-a=b" } },
-		{ API_FORMAT_PAGE_CURSOR, { "MTIz_-" }, { "", "a=b", "a+b", "a/b" } },
-		{ API_FORMAT_DATE_TIME,
-		  { "2025-01-20T15:04:05Z", "2025-01-20T15:04:05.123Z" },
-		  { "", "2025-01-20", "2025-01-20 15:04:05Z", "2025-01-20T15:04:05",
-		    "2025-01-20T15:04:05+01:00" } },
-		{ API_FORMAT_SANDBOX_NAME,
-		  { "a", "My_box.1-x", "1" },
-		  { "", "_a", "a b", "a/b", "batch", "\xc3\xa9" } },
-		{ API_FORMAT_SECRET_NAME, { "A", "_a1" }, { "", "1A", "a-b", "a b" } },
-		{ API_FORMAT_VOLUME_NAME, { "a", "1_.-" }, { "", "_a", "..", "a/b" } },
-		{ API_FORMAT_LINE,
-		  { "", "a b", "\xc3\xa9" },
-		  { "\n", "\x7f", "\xc2\x9b" } },
-	};
 	bool seen[API_FORMAT_COUNT] = {
 		[API_FORMAT_NONE] = true, [API_FORMAT_SIZE] = true
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		seen[cases[i].format] = true;
-		for (size_t k = 0; k < 4 && cases[i].good[k]; k++)
-			if (format_check(cases[i].format, cases[i].good[k]))
-				TAP_FAIL("'%s' %s", cases[i].good[k],
-					 format_check(cases[i].format, cases[i].good[k]));
-		for (size_t k = 0; k < 7 && cases[i].bad[k]; k++)
-			if (!format_check(cases[i].format, cases[i].bad[k]))
-				TAP_FAIL("format %d accepts '%s'", (int)cases[i].format,
-					 cases[i].bad[k]);
+	for (size_t i = 0; i < ARRAY_SIZE(format_cases); i++) {
+		seen[format_cases[i].format] = true;
+		for (size_t k = 0; k < 4 && format_cases[i].good[k]; k++)
+			if (format_check(format_cases[i].format, format_cases[i].good[k]))
+				TAP_FAIL("'%s' %s", format_cases[i].good[k],
+					 format_check(format_cases[i].format,
+						      format_cases[i].good[k]));
+		for (size_t k = 0; k < 7 && format_cases[i].bad[k]; k++)
+			if (!format_check(format_cases[i].format, format_cases[i].bad[k]))
+				TAP_FAIL("format %d accepts '%s'",
+					 (int)format_cases[i].format,
+					 format_cases[i].bad[k]);
 	}
 	for (size_t i = 0; i < API_FORMAT_COUNT; i++)
 		if (!seen[i])

@@ -290,10 +290,7 @@ static int read_pull(const struct caller *caller, const struct body *asked,
 static int read_snapshot(struct v1 *v1, const struct caller *caller,
 			 const struct body *body, struct wanted *w, struct api_error *err)
 {
-	static const char latest[] = ":latest";
 	struct warren_error why = WARREN_ERROR_INIT;
-	char name[SNAPSHOT_NAME_MAX + sizeof(latest)];
-	size_t n;
 	int r;
 
 	if (!body_has(body, "image"))
@@ -304,15 +301,8 @@ static int read_snapshot(struct v1 *v1, const struct caller *caller,
 		api_error_text(err, "pointer", "/image");
 		return r;
 	}
-	n = strlen(w->spec.image);
-	if (n >= sizeof(name) || strchr(w->spec.image, '/'))
-		return 0;
-	(void)strcpy(name, w->spec.image);
-	if (n > sizeof(latest) - 1 &&
-	    strcmp(name + n - (sizeof(latest) - 1), latest) == 0)
-		name[n - (sizeof(latest) - 1)] = '\0';
-	r = db_get_snapshot(service_db(v1->service), caller->tenant, name, &w->snapshot,
-			    &why);
+	r = db_get_snapshot(service_db(v1->service), caller->tenant, w->spec.image,
+			    &w->snapshot, &why);
 	if (r == -ENOENT || w->backend->images == BACKEND_IMAGES_THEIRS)
 		return 0;
 	if (r < 0)

@@ -51,16 +51,16 @@ static void snapshot_refuse(struct call *c, const struct warren_error *err)
 	}
 }
 
-/* Answer with the snapshot @word. */
-static void snapshot_answer(struct call *c, int status, bool synced, const char *word)
+/* Answer with the snapshot @word; @tenant NULL: an id, of any tenant. */
+static void snapshot_answer(struct call *c, int status, bool synced, const char *tenant,
+			    const char *word)
 {
 	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct json j = { .out = &out };
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (db_get_snapshot(service_db(c->v1->service), c->caller.tenant, word, &row,
-			    &err) < 0) {
+	if (db_get_snapshot(service_db(c->v1->service), tenant, word, &row, &err) < 0) {
 		snapshot_refuse(c, &err);
 		return;
 	}
@@ -88,7 +88,7 @@ static void snapshot_on_created(void *ctx, int r, const char *id,
 	if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req)
-		snapshot_answer(c, 201, true, id);
+		snapshot_answer(c, 201, true, NULL, id);
 	call_unref(c);
 }
 
@@ -163,7 +163,7 @@ void v1_list_snapshots(struct call *c)
 
 void v1_get_snapshot(struct call *c)
 {
-	snapshot_answer(c, 200, false, c->route.param[0]);
+	snapshot_answer(c, 200, false, c->caller.tenant, c->route.param[0]);
 }
 
 /* ------------------------------------------------------------- tag and delete */
@@ -177,7 +177,7 @@ void v1_tag_snapshot(struct call *c)
 			 body_text(&c->body, "name"), id, &err) < 0)
 		snapshot_refuse(c, &err);
 	else
-		snapshot_answer(c, 200, true, id);
+		snapshot_answer(c, 200, true, c->caller.tenant, id);
 }
 
 static void snapshot_on_deleted(void *ctx, int r, const struct warren_error *err)

@@ -126,6 +126,7 @@ int save_freeze(struct native_sandbox *sandbox, struct warren_error *err)
 	struct native *n = sandbox->engine;
 	AUTO_CLOSE int saved = -1, file = -1;
 	char name[SAVED_NAME_SIZE];
+	int r;
 
 	if (n->named) {
 		saved = save_open_dir(n, true, err);
@@ -138,7 +139,10 @@ int save_freeze(struct native_sandbox *sandbox, struct warren_error *err)
 			return error_errno(err, errno, "create '%s/saved/%s'",
 					   n->state_dir, name);
 	}
-	return backend_native.pause(n, &sandbox->base, true, err);
+	r = backend_native.pause(n, &sandbox->base, true, err);
+	if (r < 0 && saved >= 0)
+		(void)unlinkat(saved, name, 0);
+	return r;
 }
 
 static void save_forget_freeze(const struct native *n, const char *id)
@@ -395,7 +399,8 @@ int native_forget_saved(void *state, const char *id, struct warren_error *err)
 
 	if (saved < 0)
 		return saved == -ENOENT ? 0 : saved;
-	copy_remove_tree(saved, id);
+	(void)snprintf(name, sizeof(name), "." SAVED_NEW "%s", id);
+	copy_remove_whole(saved, id, name);
 	if (faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return error_set(err, EBUSY, "its saved files cannot be removed");
 	(void)snprintf(name, sizeof(name), "." SAVED_IMAGE "%s", id);
@@ -459,6 +464,18 @@ static const char *saved_id(const char *name, const char *prefix)
 	return strncmp(name, prefix, n) == 0 && id_valid(name + n) ? name + n : NULL;
 }
 
+/* Is the sandbox complete? Otherwise it ends, and what is saved of it is still needed. */
+static bool saved_is_awake(const struct native *n, const char *id)
+{
+	struct sandbox_socket_look look = { 0 };
+
+	if (!sandbox_socket_has_state(n->sandboxes_fd, id))
+		return false;
+	(void)memcpy(look.id, id, sizeof(look.id));
+	sandbox_socket_look_at(n->sandboxes_fd, &look, 1);
+	return look.alive && !look.dying && !look.asked;
+}
+
 static void saved_sweep_one(struct native *n, int saved, const char *name)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -473,10 +490,10 @@ static void saved_sweep_one(struct native *n, int saved, const char *name)
 	} else if (image) {
 		/* Its files are missing, or the sandbox lives. */
 		if (faccessat(saved, image, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    sandbox_socket_has_state(n->sandboxes_fd, image))
+		    saved_is_awake(n, image))
 			(void)unlinkat(saved, name, 0);
 	} else if (saved_id(name, "." SAVED_NEW) ||
-		   (id_valid(name) && sandbox_socket_has_state(n->sandboxes_fd, name))) {
+		   (id_valid(name) && saved_is_awake(n, name))) {
 		copy_remove_tree(saved, name);
 	}
 }

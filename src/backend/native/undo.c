@@ -31,6 +31,7 @@
 #include "os/tree_restore.h"
 
 #define UNDO_NEW       ".new-"
+#define UNDO_OLD       ".old-"
 #define UNDO_BUSY      ".busy-"
 #define UNDO_NAME_SIZE (sizeof(UNDO_BUSY) + ID_LEN)
 
@@ -55,6 +56,15 @@ static int undo_open_dir(const struct native *n, bool make, struct warren_error 
 static void undo_name(char name[UNDO_NAME_SIZE], const char *prefix, const char *id)
 {
 	(void)snprintf(name, UNDO_NAME_SIZE, "%s%s", prefix, id);
+}
+
+/* A part of a copy must never be restored. */
+static void undo_remove(int undo, const char *id)
+{
+	char aside[UNDO_NAME_SIZE];
+
+	undo_name(aside, UNDO_OLD, id);
+	copy_remove_whole(undo, id, aside);
 }
 
 /* ---------------------------------------------------------------------- keeping */
@@ -90,7 +100,7 @@ int undo_keep(void *state, struct backend_sandbox *base, struct warren_saved *re
 	undo_name(name, UNDO_NEW, base->id);
 	r = undo_copy(sandbox, undo, name, ret, err);
 	if (r == 0) {
-		copy_remove_tree(undo, base->id);
+		undo_remove(undo, base->id);
 		if (renameat(undo, name, undo, base->id) < 0)
 			r = error_errno(err, errno, "name the copy of its files");
 	}
@@ -105,7 +115,7 @@ int undo_forget(void *state, const char *id, struct warren_error *err)
 
 	if (undo < 0)
 		return undo == -ENOENT ? 0 : undo;
-	copy_remove_tree(undo, id);
+	undo_remove(undo, id);
 	if (faccessat(undo, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return error_set(err, EBUSY, "the copy of its files cannot be removed");
 	return 0;
@@ -118,7 +128,7 @@ void undo_drop(const struct native *n, const char *id)
 
 	/* If this fails, the next engine removes it. */
 	if (undo >= 0 && faccessat(undo, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		copy_remove_tree(undo, id);
+		undo_remove(undo, id);
 }
 
 /* -------------------------------------------------------------------- restoring */
@@ -230,9 +240,10 @@ int undo_restore(void *state, struct backend_sandbox *base, struct warren_undone
 	if (file < 0)
 		return error_errno(err, errno, "create a marker");
 	r = undo_run((struct native_sandbox *)base, copy, ret, err);
-	if (r == 0)
-		copy_remove_tree(undo, base->id);
+	/* Without the marker, a copy that is left is restored only on request. */
 	(void)unlinkat(undo, marker, 0);
+	if (r == 0)
+		undo_remove(undo, base->id);
 	return r;
 }
 
@@ -259,6 +270,7 @@ static void undo_sweep_one(struct native *n, int undo, const char *name)
 			undo_complete(n, name + busy);
 		(void)unlinkat(undo, name, 0);
 	} else if (strncmp(name, UNDO_NEW, strlen(UNDO_NEW)) == 0 ||
+		   strncmp(name, UNDO_OLD, strlen(UNDO_OLD)) == 0 ||
 		   (id_valid(name) && !sandbox_socket_has_state(n->sandboxes_fd, name))) {
 		copy_remove_tree(undo, name);
 	}

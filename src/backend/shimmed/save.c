@@ -365,10 +365,12 @@ bool shimmed_has_saved(void *state, const char *id)
 int shimmed_drop_saved(const struct shimmed *k, const char *id, struct warren_error *err)
 {
 	AUTO_CLOSE int saved = shimmed_open_saved(k, false, err);
+	char aside[sizeof(PREFIX_NEW) + ID_LEN];
 
 	if (saved < 0)
 		return saved == -ENOENT ? 0 : saved;
-	copy_remove_tree(saved, id);
+	(void)snprintf(aside, sizeof(aside), PREFIX_NEW "%s", id);
+	copy_remove_whole(saved, id, aside);
 	if (faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return error_set(err, EBUSY, "its saved files cannot be removed");
 	return 0;

@@ -10,7 +10,9 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "base/snapshot_name.h"
 #include "cli/format.h"
+#include "cli/image/report.h"
 #include "image/store_write.h"
 
 struct reading {
@@ -194,7 +196,8 @@ void catalog_describe(const struct store *s, const struct catalog *c,
 	json_str(j, "id", image->id);
 	json_open(j, "names", '[');
 	for (size_t i = 0; i < c->n_names; i++)
-		if (strcmp(c->names[i].id, image->id) == 0)
+		if (strcmp(c->names[i].id, image->id) == 0 &&
+		    !(report_wanted() && snapshot_is_ref(c->names[i].ref)))
 			json_str(j, NULL, catalog_familiar(c->names[i].ref, text));
 	json_close(j, ']');
 	json_str(j, "digest", image->manifest);

@@ -7,6 +7,7 @@
 #include <sys/file.h>
 
 #include "base/json.h"
+#include "base/snapshot_name.h"
 #include "cli/common_options.h"
 #include "cli/format.h"
 #include "cli/image/catalog.h"
@@ -68,6 +69,16 @@ static int remove_names(const struct store *s, const struct catalog *c, struct p
 	return 0;
 }
 
+/* Does the service keep the image as a snapshot? It removes it by itself. */
+static bool prune_is_ours(const struct catalog *c, const struct store_image *image)
+{
+	for (size_t i = 0; image->snapshot[0] && i < c->n_names; i++)
+		if (strcmp(c->names[i].id, image->id) == 0 &&
+		    snapshot_is_ref(c->names[i].ref))
+			return true;
+	return false;
+}
+
 static int remove_images(const struct store *s, const struct catalog *c, bool all,
 			 struct pruned *p, struct warren_error *err)
 {
@@ -77,8 +88,7 @@ static int remove_images(const struct store *s, const struct catalog *c, bool al
 
 		if (!all && catalog_count_names(c, id) > 0)
 			continue;
-		/* The service removes its snapshots itself, name first. */
-		if (c->images[i].snapshot[0] && catalog_count_names(c, id) > 0)
+		if (prune_is_ours(c, &c->images[i]))
 			continue;
 		r = store_remove_image(s, id);
 		if (r == -EBUSY) {

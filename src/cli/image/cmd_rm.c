@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/snapshot_name.h"
 #include "cli/common_options.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
@@ -122,12 +123,51 @@ static int remove_nameless(struct removal *rm, const char *text, char *id,
 	return 0;
 }
 
+/*
+ * Remove a snapshot of the service. Its name goes last, so that a removal that was killed
+ * can be repeated. If it has other names, these keep its image.
+ */
+static int rm_snapshot(struct removal *rm, const char *text, struct warren_error *err)
+{
+	struct catalog c;
+	struct ref ref;
+	int r = ref_parse(text, &ref, err);
+
+	if (r == 0)
+		r = catalog_read(rm->store, &c, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 0 && i < c.n_images; i++) {
+		size_t others = 0;
+
+		if (strcmp(c.images[i].snapshot, ref.name) != 0)
+			continue;
+		for (size_t k = 0; k < c.n_names; k++)
+			others += strcmp(c.names[k].id, c.images[i].id) == 0 &&
+				  !snapshot_is_ref(c.names[k].ref);
+		if (others == 0)
+			r = store_remove_image(rm->store, c.images[i].id);
+		if (r == -ENOENT)
+			r = 0;
+		if (r < 0)
+			(void)error_errno(err, -r, "remove the snapshot '%s'", ref.name);
+	}
+	catalog_done(&c);
+	if (r == 0)
+		r = store_untag(rm->store, &ref, err);
+	return r == -ENOENT ? 0 : r;
+}
+
 static int rm_remove_one(struct removal *rm, const char *text, struct warren_error *err)
 {
 	char id[REF_DIGEST_LEN + 1];
 	struct store_image image;
 	struct catalog c;
-	int r = image_find(rm->store, text, &image, err);
+	int r;
+
+	if (snapshot_is_ref(text))
+		return rm_snapshot(rm, text, err);
+	r = image_find(rm->store, text, &image, err);
 
 	if (r == -ENOENT && rm->force)
 		return 0;

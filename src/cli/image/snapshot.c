@@ -26,7 +26,7 @@
 static int snapshot_make(const struct store *s, const char *name, const char *parent,
 			 const char *id, struct buf *out, struct warren_error *err)
 {
-	char ref_of[REF_TEXT_MAX], by[64], image[REF_DIGEST_LEN + 1];
+	char ref_of[REF_TEXT_MAX], by[64], random[ID_LEN + 1], image[REF_DIGEST_LEN + 1];
 	const struct snapshot_options o = { .parent = parent,
 					    .created_by = by,
 					    .snapshot = id };
@@ -37,8 +37,9 @@ static int snapshot_make(const struct store *s, const char *name, const char *pa
 	int r;
 
 	(void)snprintf(ref_of, sizeof(ref_of), SNAPSHOT_REGISTRY "/%s", id);
-	/* This also makes the ids of equal snapshots different. */
-	(void)snprintf(by, sizeof(by), "warren snapshot %s", id);
+	/* The images of equal snapshots have different ids. */
+	id_make(random);
+	(void)snprintf(by, sizeof(by), "warren snapshot %s", random);
 	r = id_valid(id) ? ref_parse(ref_of, &ref, err)
 			 : error_set(err, EINVAL, "'%.40s' is not an id", id);
 	if (r == 0)

@@ -59,7 +59,7 @@ static void hibernate_begin(struct sandbox_job *job)
 	struct warren_error err = WARREN_ERROR_INIT, why = WARREN_ERROR_INIT;
 	int r;
 
-	if (sandbox->row.state == SANDBOX_HIBERNATED) {
+	if (sandbox->row.state == SANDBOX_HIBERNATED && !job->drop) {
 		sandbox_job_end(job, 0, NULL);
 		return;
 	}

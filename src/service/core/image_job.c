@@ -124,6 +124,10 @@ static void image_on_started(void *ctx, const struct warren_error *failure,
 	}
 	if (!failure && fd >= 0 && job->opened)
 		fd = image_job_unbundle(job);
+	if (job->cancelled) {
+		image_job_free(job);
+		return;
+	}
 	if (failure || fd < 0) {
 		job->ended = true;
 		if (failure)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/snapshot_name.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 #include "service/core/sandbox_job.h"
@@ -69,6 +70,25 @@ static int record_all(struct service *s, const struct sandbox_row *rows, size_t 
 	return r < 0 ? r : again;
 }
 
+/*
+ * The image of a snapshot belongs to its tenant. Only who has named the snapshot itself
+ * (sandbox_row.snapshot) may use it, whatever else refers to the image.
+ */
+static int check_image(struct service *s, const struct sandbox_row *row,
+		       const struct warren_spec *spec, struct warren_error *err)
+{
+	const char *image = row->snapshot ? NULL : spec->image;
+	int r = 0;
+
+	if (image && snapshot_is_ref(image))
+		r = 1;
+	else if (image)
+		r = db_is_snapshot_image(s->db, image, err);
+	return r > 0 ? error_set(err, ENOMEDIUM,
+				 "there is no image '%.200s' on this machine", image)
+		     : r;
+}
+
 int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 			const struct warren_spec *specs,
 			const struct sandbox_source *sources, size_t n,
@@ -80,6 +100,8 @@ int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 	size_t parts;
 	int r = disk_admit(s, err);
 
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = check_image(s, &rows[i], &specs[i], err);
 	if (r == 0)
 		r = lease_take(s, LEASE_DESCRIPTORS, rows[0].owner, n, &lease, err);
 	if (r < 0)

@@ -2,8 +2,9 @@
 /*
  * sandbox_reset.c - back to the image: end the processes, drop the files, start again
  *
- * The sandbox hibernates without its files, and is woken at once. So if the service is
- * killed in between, the sandbox hibernates, and its next use completes the reset.
+ * The sandbox is stopped, hibernates without its files, and is woken at once. So if the
+ * service is killed in between, the sandbox is stopped and has its files, or hibernates,
+ * and its next use completes the reset.
  */
 #include <errno.h>
 #include <stdlib.h>

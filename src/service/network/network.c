@@ -292,8 +292,12 @@ static void network_on_trusted(void *ctx, const struct warren_error *failure,
 		(void)close(fd);
 	if (!sandbox)
 		return;
-	/* A backend without this feature mounts the file when it creates a sandbox. */
-	if (failure && failure->code != EOPNOTSUPP) {
+	/*
+	 * A backend without this feature mounts the file when it creates a sandbox. Files
+	 * inside must not keep a sandbox from waking: its programs then trust less.
+	 */
+	if (failure && failure->code != EOPNOTSUPP &&
+	    sandbox->row.state != SANDBOX_HIBERNATED) {
 		network_finish(sandbox, -failure->code, failure);
 		return;
 	}

@@ -25,10 +25,15 @@
 
 #define SNAPSHOT_SWEEP_MAX 64 /* snapshots that are deleted at a time */
 #define SNAPSHOTS_AT_ONCE  8  /* the others wait for their turn */
+#define SNAPSHOTS_OF_ONE   4  /* tenant at once */
+/* Number that may wait; a client that disconnects leaves its snapshot behind. */
+#define SNAPSHOTS_MAX        256
+#define SNAPSHOTS_MAX_OF_ONE 64
 
 struct snapshot_module {
 	struct snapshot_op *ops; /* in progress */
 	struct loop_task sweep;  /* delete what is dead */
+	struct loop_task start;  /* begin those whose turn has come */
 };
 
 struct snapshot_op {
@@ -42,7 +47,8 @@ struct snapshot_op {
 	struct snapshot_quota quota;
 	bool transient;
 	bool has_turn, recorded;
-	int report; /* pipe with the report of warren-image; -1: none */
+	struct permit permit; /* of the client's request */
+	int report;           /* pipe with the report of warren-image; -1: none */
 	snapshot_done_fn done;
 	service_done_fn deleted; /* of a deletion; NULL: no callback */
 	void *ctx;
@@ -91,20 +97,50 @@ static struct snapshot_op *snapshot_op_new(struct service *s, const char *tenant
 	return op;
 }
 
-/* Let the next one begin that waits for its turn. */
-static void snapshot_next(struct service *s)
+static unsigned snapshot_count(struct service *s, const char *tenant, bool has_turn)
 {
 	unsigned n = 0;
 
 	for (const struct snapshot_op *op = snapshot_module(s)->ops; op; op = op->next)
-		n += op->has_turn;
-	for (struct snapshot_op *op = snapshot_module(s)->ops;
-	     op && n < SNAPSHOTS_AT_ONCE; op = op->next)
-		if (op->done && !op->has_turn) {
-			op->has_turn = true;
-			snapshot_begin(op);
-			return;
-		}
+		n += op->done && op->has_turn == has_turn &&
+		     (!tenant || strcmp(op->tenant, tenant) == 0);
+	return n;
+}
+
+/* Begin one that waits, and whose tenant has not used up its turns. */
+static bool snapshot_start_one(struct service *s)
+{
+	struct permit before = s->permit;
+
+	if (snapshot_count(s, NULL, true) >= SNAPSHOTS_AT_ONCE)
+		return false;
+	for (struct snapshot_op *op = snapshot_module(s)->ops; op; op = op->next) {
+		if (!op->done || op->has_turn ||
+		    snapshot_count(s, op->tenant, true) >= SNAPSHOTS_OF_ONE)
+			continue;
+		op->has_turn = true;
+		s->permit = op->permit;
+		snapshot_begin(op);
+		s->permit = before;
+		return true;
+	}
+	return false;
+}
+
+static void snapshot_on_start(void *ctx)
+{
+	while (snapshot_start_one(ctx))
+		;
+}
+
+/* Begin those whose turn has come, but not within the operation that ends. */
+static void snapshot_next(struct service *s)
+{
+	struct snapshot_module *m = snapshot_module(s);
+
+	if (!m->start.fn)
+		m->start = (struct loop_task){ .fn = snapshot_on_start, .ctx = s };
+	loop_defer(s->loop, &m->start);
 }
 
 static void snapshot_op_end(struct snapshot_op *op, int r, const struct warren_error *err)
@@ -415,8 +451,12 @@ static void snapshot_on_awake(void *ctx, int r, const struct warren_error *failu
 static void snapshot_begin(struct snapshot_op *op)
 {
 	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->sandbox);
+	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (sandbox && sandbox->row.state == SANDBOX_HIBERNATED)
+	/* It may have waited for long. */
+	if (permit_check(op->service, &op->permit, &err) < 0)
+		snapshot_op_fail(op, &err);
+	else if (sandbox && sandbox->row.state == SANDBOX_HIBERNATED)
 		sandbox_use(sandbox, snapshot_on_awake, op);
 	else
 		snapshot_on_awake(op, 0, NULL);
@@ -436,12 +476,21 @@ void snapshot_create(struct sandbox *sandbox, const struct snapshot_request *req
 		     NULL, &err);
 		return;
 	}
+	if (snapshot_count(s, NULL, false) >= SNAPSHOTS_MAX ||
+	    snapshot_count(s, sandbox->row.owner, false) >= SNAPSHOTS_MAX_OF_ONE) {
+		done(ctx,
+		     error_set(&err, EAGAIN,
+			       "too many snapshots wait for their turn: try again later"),
+		     NULL, &err);
+		return;
+	}
 	op = snapshot_op_new(s, sandbox->row.owner, request->labels);
 	if (!op) {
 		(void)error_errno(&err, ENOMEM, "make a snapshot");
 		done(ctx, -ENOMEM, NULL, &err);
 		return;
 	}
+	op->permit = s->permit;
 	id_make(op->id);
 	(void)memcpy(op->sandbox, sandbox->row.id, sizeof(op->sandbox));
 	if (request->name)
