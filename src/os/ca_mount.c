@@ -152,8 +152,9 @@ static ssize_t ca_mount_read_inside(struct ca_mounter *m, const char *path, int 
 		return at;
 	if (fstat(at, &st) < 0 || fstatfs(at, &fs) < 0)
 		return -errno;
-	/* The masks of /proc are part of the isolation. */
-	if (!S_ISREG(st.st_mode) || fs.f_type == PROC_SUPER_MAGIC)
+	/* What a process may read in /proc and /sys depends on who reads it. */
+	if (!S_ISREG(st.st_mode) || fs.f_type == PROC_SUPER_MAGIC ||
+	    fs.f_type == SYSFS_MAGIC)
 		return -ENOENT;
 	(void)snprintf(name, sizeof(name), "%d", at);
 	fd = openat(m->self, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

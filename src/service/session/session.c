@@ -330,8 +330,10 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 		struct session_command *command, struct warren_error *err)
 {
 	uint64_t from = 0, serial = 0;
+	bool undoable = session->undoable; /* of this command alone, even if it fails */
 	int r;
 
+	session->undoable = false;
 	if (session->ended || !session->sandbox)
 		return error_set(err, EPIPE, "the session's shell is gone");
 	if (shellproto_running(session->codec) || commands_fd(session) < 0)
@@ -343,9 +345,8 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 		r = -EAGAIN;
 	if (r < 0)
 		return error_errno(err, -r, "read the session's output");
-	if (!session->undoable)
+	if (!undoable)
 		undo_spoil(session->sandbox);
-	session->undoable = false;
 	if (session->terminal)
 		tidy_terminal(session);
 	r = shellproto_feed(session->codec, text, n, &session->out, &serial, err);
