@@ -120,6 +120,14 @@ def slurp(path):
         return f.read()
 
 
+def slurp_if_there(path):
+    """Like slurp(), but "" for a file that is gone: a loop device of another test may be detached meanwhile."""
+    try:
+        return slurp(path)
+    except OSError:
+        return ""
+
+
 def stat_of(pid):
     """Returns the fields of /proc/PID/stat after the name: [0] state, [1] parent, [19] start time."""
     return slurp(f"/proc/{pid}/stat").rpartition(")")[2].split()
@@ -649,7 +657,7 @@ class World:
                     spaces.add(os.readlink(f"/proc/{p}/ns/{kind}"))
         for kind in ("pid", "net", "mnt", "user"):
             spaces.discard(os.readlink(f"/proc/self/ns/{kind}"))
-        loops = [p for p in glob.glob("/sys/block/loop*/loop/backing_file") if self.dir in slurp(p)]
+        loops = [p for p in glob.glob("/sys/block/loop*/loop/backing_file") if self.dir in slurp_if_there(p)]
         mounts = [m for m in slurp("/proc/self/mountinfo").splitlines()
                   if self.dir in m and f" {self.state} " not in m]
         return {
