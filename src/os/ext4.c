@@ -21,19 +21,24 @@ __attribute__((noreturn)) static void ext4_exec_mkfs(const char *path, bool jour
 		journal ? "has_journal,^resize_inode" : "^has_journal,^resize_inode";
 	const char *argv[] = { "mkfs.ext4", "-q", "-F",    "-m", "0", "-O",
 			       features,    "-E", options, path, NULL };
+	static const char *const places[] = { "/usr/local/sbin/mkfs.ext4",
+					      "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4" };
+	static char none[] = "PATH=/usr/sbin:/sbin:/usr/bin:/bin";
+	char *const environment[] = { none, NULL };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	for (int i = 0; i < 3; i++)
 		(void)dup2(null, i);
-	(void)setenv("PATH", "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin", 1);
-	(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		(void)execve(places[i], (char *const *)(uintptr_t)argv, environment);
 	_exit(127);
 }
 
 /*
  * Run the machine's mkfs.ext4 on a private file. If SIGCHLD is ignored, as in the warden,
  * the exit status of a child that sends it is lost; so a process that does not send it is
- * put in between.
+ * put in between. Other threads of the caller may hold locks of the C library, so both
+ * processes call only functions that need none.
  */
 int ext4_create(const char *path, bool journal, struct warren_error *err)
 {
@@ -42,7 +47,7 @@ int ext4_create(const char *path, bool journal, struct warren_error *err)
 
 	if (pid == 0) {
 		(void)signal(SIGCHLD, SIG_DFL);
-		pid = fork();
+		pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 		if (pid == 0)
 			ext4_exec_mkfs(path, journal);
 		if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))

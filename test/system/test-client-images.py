@@ -10,14 +10,14 @@ import tarfile
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
-from serve_world import World, slurp, until  # pylint: disable=wrong-import-position
+from serve_world import World, slurp_if_there, until  # pylint: disable=wrong-import-position
 
 world = None
 
 
 class Service(World):
     def processes(self):
-        return [p for p in super().processes() if "docker-registry" not in slurp(f"/proc/{p}/cmdline")]
+        return [p for p in super().processes() if "docker-registry" not in slurp_if_there(f"/proc/{p}/cmdline")]
 
 
 class Remote(Store):

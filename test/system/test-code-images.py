@@ -8,7 +8,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 from code_programs import TOOLS  # pylint: disable=wrong-import-position
-from serve_world import World, check_error, slurp, until  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, slurp_if_there, until  # pylint: disable=wrong-import-position
 
 # Two versions of node: one that knows the options, and one that does not.
 NEW_NODE = """#!/bin/sh
@@ -21,7 +21,7 @@ OLD_NODE = '#!/bin/sh\necho "$0: bad option: $1" >&2\nexit 9\n'
 
 class Service(World):
     def processes(self):
-        return [p for p in super().processes() if "docker-registry" not in slurp(f"/proc/{p}/cmdline")]
+        return [p for p in super().processes() if "docker-registry" not in slurp_if_there(f"/proc/{p}/cmdline")]
 
 
 def service(config=""):

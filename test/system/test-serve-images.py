@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 from checks import free_port  # pylint: disable=wrong-import-position
-from serve_world import World, check_error, family, slurp, until  # pylint: disable=wrong-import-position
+from serve_world import World, check_error, family, slurp, slurp_if_there, until  # pylint: disable=wrong-import-position
 
 INSECURE = "registry.lan:5000"
 SLOW_PORT = free_port()  # the port of each Slow, which the configuration must list
@@ -77,7 +77,7 @@ class SlowHandler(http.server.BaseHTTPRequestHandler):
 
 class Service(World):
     def processes(self):
-        return [p for p in super().processes() if "docker-registry" not in slurp(f"/proc/{p}/cmdline")]
+        return [p for p in super().processes() if "docker-registry" not in slurp_if_there(f"/proc/{p}/cmdline")]
 
 
 def pulling():
