@@ -54,6 +54,19 @@ def files_come_back_and_processes_stay():
 
 
 @test
+def a_socket_in_place_of_a_directory_does_not_keep_it_away():
+    box = w.create(image="host")
+    bind = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"%s\")'"
+    sh(box, "mkdir /srv/d; echo kept >/srv/d/x; " + bind % "/srv/old")
+    sh(box, "mv /srv/d /srv/moved; " + bind % "/srv/d" + "; " + bind % "/srv/new", undoable=True)
+    eq((read(box, "/srv/moved/x"), read(box, "/srv/d/x") == "kept\n"), ("kept\n", False))  # the control
+    undo(box)
+    eq(read(box, "/srv/d/x"), "kept\n")
+    eq(sh(box, "ls /srv; test -S /srv/old && echo socket"), "d\nnew\nold\nsocket\n")  # sockets of servers stay
+    w.delete(box)
+
+
+@test
 def only_the_last_command_can_be_undone():
     box = w.create(image="host")
     sh(box, "echo 1 >/srv/x", undoable=True)
