@@ -60,7 +60,18 @@ def creation(client, rounds):
             values[name].append(serve.timed(lambda s=spec, m=made: m.append(json.loads(
                 client.ask("POST", "/v1/sandboxes", json.dumps({"image": "host", **s}))))) * 1e6)
             client.ask("DELETE", f"/v1/sandboxes/{made[0]['id']}")
-    return [row(f"create {name}", v) for name, v in values.items()]
+    rows = [row(f"create {name}", v) for name, v in values.items()]
+    return [*rows, captured(rounds)]
+
+
+def captured(rounds):
+    """Measures what the kernel needs for a policy: without it, there is no network to open."""
+    from checks import BUILD  # pylint: disable=import-outside-toplevel
+    program = pathlib.Path(BUILD) / "bench/warren-bench-capture"
+    one = json.loads(subprocess.run([program, str(rounds)], check=True, capture_output=True, text=True).stdout)
+    name = "floor: the kernel captures a namespace"
+    print(f"  {name:44} {one['p50'] / 1e3:8.3f} {one['p99'] / 1e3:8.3f} ms {one['n']:6}", flush=True)
+    return serve.entry(name, "us", **one)
 
 
 def row(name, values):

@@ -458,6 +458,7 @@ void native_forget(struct native_sandbox *sandbox)
 {
 	if (sandbox->image_lock >= 0)
 		(void)close(sandbox->image_lock);
+	capture_done(&sandbox->captured);
 	initclient_done(native_talk(sandbox));
 	free(sandbox);
 }
@@ -688,6 +689,7 @@ int create_op_begin(struct create_op *m, struct native *n, const char *id,
 	m->sandbox->engine = n;
 	m->sandbox->has_ids = idmap_has_ids;
 	m->sandbox->pidfd = m->sandbox->control = m->sandbox->image_lock = -1;
+	m->sandbox->captured = (struct capture)CAPTURE_INIT;
 	if (id)
 		(void)memcpy(m->sandbox->base.id, id, sizeof(m->sandbox->base.id));
 	else

@@ -199,6 +199,7 @@ static struct native_sandbox *durable_handle_new(struct native *n)
 	sandbox->engine = n;
 	sandbox->has_ids = idmap_has_ids;
 	sandbox->pidfd = sandbox->control = sandbox->image_lock = -1;
+	sandbox->captured = (struct capture)CAPTURE_INIT;
 	return sandbox;
 }
 

@@ -24,7 +24,6 @@
 #include "initclient/sandbox_socket.h"
 #include "os/ca_mount.h"
 #include "os/caps.h"
-#include "os/capture.h"
 #include "spec/spec.h"
 
 #define RESUME_NS 5000000000ULL /* time for init to handle overdue deadlines */
@@ -138,9 +137,15 @@ static int native_capture_network(void *state, struct backend_sandbox *base,
 {
 	struct native *n = state;
 	struct native_sandbox *sandbox = (struct native_sandbox *)base;
-	struct capture c = { .tcp = -1, .udp = -1 };
+	struct capture c = sandbox->captured;
 	int r = 0;
 
+	sandbox->captured = (struct capture)CAPTURE_INIT;
+	if (c.tcp >= 0) {
+		ret_fds[0] = c.tcp;
+		ret_fds[1] = c.udp;
+		return 0;
+	}
 	if (sandbox->pidfd < 0)
 		return error_set(err, ESRCH, "its init is not known");
 	/* A sandbox for one exec may not be complete yet, and may still be in the host's

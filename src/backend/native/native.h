@@ -42,6 +42,7 @@
 #include "backend/left.h"
 #include "image/image.h"
 #include "initclient/initclient.h"
+#include "os/capture.h"
 #include "os/cgroup.h"
 #include "os/ns.h"
 #include "proto/init_proto.h"
@@ -110,9 +111,11 @@ struct native_sandbox {
 	bool has_slot, has_cgroup;
 	/* Whether the sandbox owns the socket and the state file with its id. */
 	bool has_socket;
-	bool one_shot;               /* created for one exec */
-	uid_t base_id;               /* host uid of the sandbox's root */
-	int image_lock;              /* -1: none */
+	bool one_shot;  /* created for one exec */
+	uid_t base_id;  /* host uid of the sandbox's root */
+	int image_lock; /* -1: none */
+	/* Made while it was created, until warren_capture_network() takes it. */
+	struct capture captured;
 	struct cgroup_limits limits; /* the current limits */
 	uint64_t tmpfs;              /* maximum bytes in its tmpfs filesystems */
 };

@@ -249,6 +249,17 @@ static int send_layers(struct create_op *m, struct warren_error *err)
 }
 
 /*
+ * Capture the network while the child mounts the root: the namespace exists already, and
+ * nothing runs in it yet. An ordinary user needs init for this, which is not ready.
+ */
+static int prepared_capture(struct create_op *m, struct warren_error *err)
+{
+	if (m->spec->network != WARREN_NETWORK_CAPTURED || !m->engine->privileged)
+		return 0;
+	return capture_open(m->sandbox->pidfd, &m->sandbox->captured, err);
+}
+
+/*
  * The root is mounted: tell init to open its descriptors in the root, to hold the
  * image's lock, and to keep the directories of the root.
  */
@@ -283,6 +294,7 @@ static const struct create_op_step finish_steps[] = {
 	  send_layers }, /* the child mounts them while this process continues */
 	{ "limit the cgroup", prepared_limit },
 	{ "report what is enforced", create_describe },
+	{ "capture the network", prepared_capture },
 	{ "wait for the mounts", prepared_await_mounts },
 	{ "configure init", say_rooted },
 	{ "record the sandbox", create_note },
