@@ -254,7 +254,7 @@ static int ca_mount_create_dir(void)
 	if (root < 0 ||
 	    mount_setattr(root, "", AT_EMPTY_PATH, &writable, sizeof(writable)) < 0 ||
 	    (mkdirat(root, "etc", 0755) < 0 && errno != EEXIST) ||
-	    mkdirat(root, CA_MOUNT_DIR + 1, 0755) < 0)
+	    mkdirat(root, &CA_MOUNT_DIR[1], 0755) < 0)
 		return -errno;
 	return 0;
 }

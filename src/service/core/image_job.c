@@ -157,7 +157,7 @@ struct image_job *image_job_start(struct service *s, struct warden_proto_image *
 	if (!(msg->flags & WIRE_IMAGE_OURS) &&
 	    (snapshot_is_ref(ref) || snapshot_is_ref(msg->to)))
 		r = -ENOMEDIUM;
-	if (r == 0) {
+	if (job && r == 0) {
 		*job = (struct image_job){ .service = s,
 					   .fd = -1,
 					   .line = BUF_INIT(REPORT_MAX),
