@@ -159,9 +159,9 @@ struct warren_mount {
 	 */
 	int source_fd;
 	/*
-	 * .source_fd is a detached mount (fsmount(2)) of a whole file system, which the
+	 * .source_fd is a detached mount (fsmount(2)) of a whole filesystem, which the
 	 * call takes over and attaches; .source is only its name in errors. Ids inside
-	 * are those of the file system. Only with root; not for backends of the kind
+	 * are those of the filesystem. Only with root; not for backends of the kind
 	 * `command`.
 	 */
 	bool volume;

@@ -180,7 +180,7 @@ static void api_code_write_spec(struct api_code_made *m)
 	json_close(&j, '}');
 }
 
-/* The sandbox has no network, a read-only root, and two file systems in memory that it
+/* The sandbox has no network, a read-only root, and two filesystems in memory that it
  * can write to. */
 static void api_code_spec(const struct code_client *where, const struct code_plan *p,
 			  struct api_code_made *m)

@@ -135,7 +135,7 @@ static bool is_page_cursor(const char *s)
 	return made_of(s, LETTERS DIGITS "_-");
 }
 
-/* The meaning of a path must not depend on the file system: no "." and no ".." in it. */
+/* The meaning of a path must not depend on the filesystem: no "." and no ".." in it. */
 static bool is_path(const char *s)
 {
 	if (*s != '/')

@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 /*
- * Check that the file system of @dir has space for everything in the file system of
+ * Check that the filesystem of @dir has space for everything in the filesystem of
  * @from. -ENOSPC: the message says how much is needed.
  */
 int saved_check_space(int from, int dir, struct warren_error *err);

@@ -126,7 +126,7 @@ int value_user(void *field, const char *value, struct warren_error *err)
 	return 0;
 }
 
-/* The meaning of the first @n bytes of @path must not depend on the file system. */
+/* The meaning of the first @n bytes of @path must not depend on the filesystem. */
 static int check_inside(const char *path, size_t n, struct warren_error *err)
 {
 	if (path[0] != '/')

@@ -251,7 +251,7 @@ static void on_slow_turn(void *ctx UNUSED, const char *name, uint64_t usec,
 
 /*
  * Place files in @path away from other files on the disk (chattr +T): otherwise, ext4
- * places files near their directory, and directories near their parent. File systems
+ * places files near their directory, and directories near their parent. Filesystems
  * without this flag do not need it.
  */
 static void stand_apart(const char *path)

@@ -330,7 +330,7 @@ static int make_opaque(int root, struct warren_error *err)
 			openat(root, opaque[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		/*
-		 * If the file system of the state directory has no attributes, the
+		 * If the filesystem of the state directory has no attributes, the
 		 * image's entries are shown next to Warren's.
 		 */
 		if (fd < 0 || (fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0 &&

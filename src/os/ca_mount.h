@@ -28,7 +28,7 @@
  * certificate is added to the files of the image. setns(2) with @ns and @flags enters the
  * sandbox: CLONE_NEWNS, and CLONE_NEWUSER if @ns is a pidfd of a process with a user
  * namespace. If the sandbox already trusts the certificate, nothing happens. -EINVAL: a
- * file is too large; -ETIMEDOUT: the file system of the sandbox does not answer.
+ * file is too large; -ETIMEDOUT: the filesystem of the sandbox does not answer.
  */
 int ca_mount(int ns, int flags, int bundle, struct warren_error *err) MUST_CHECK;
 

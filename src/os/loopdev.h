@@ -24,7 +24,7 @@ int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 int loopdev_find(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 		 struct warren_error *err);
 
-/* The path of the device @dev, which a mounted file system has; -ENODEV: no loop device.
+/* The path of the device @dev, which a mounted filesystem has; -ENODEV: no loop device.
  */
 int loopdev_path(dev_t dev, char path[LOOP_PATH_MAX]);
 

@@ -402,8 +402,8 @@ struct proto_watch {
 /*
  * Start a file worker: a child of init that accesses files in the sandbox's memory
  * cgroup. The REPLY contains a connection to it, over which it answers OPEN, SCAN,
- * CHANGE, WRITE, NOTIFY and WATCH in order. So init never waits for a lock of a file
- * system, and written data is charged to the sandbox's memory. A worker ends with its
+ * CHANGE, WRITE, NOTIFY and WATCH in order. So init never waits for a lock of a
+ * filesystem, and written data is charged to the sandbox's memory. A worker ends with its
  * connection. If one is killed, init sends a last message there: a REPLY to no request
  * (seq 0), with -ENOMEM if the OOM killer killed it, otherwise -EOWNERDEAD. -EBUSY: there
  * are already PROTO_WORKERS_MAX workers.

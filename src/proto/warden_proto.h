@@ -231,7 +231,7 @@ struct warden_proto_volume {
 };
 
 struct warden_proto_volume_usage {
-	uint64_t size; /* bytes of the file system */
+	uint64_t size; /* bytes of the filesystem */
 	uint64_t disk; /* bytes that it occupies on the disk of this machine */
 };
 

@@ -3,7 +3,7 @@
  * volume.c - create, copy, delete and mount volumes
  *
  * A volume is created as <id>.new, synced, and then renamed, so that a file with the name
- * of an id is complete even after a power cut. A copy is made of a frozen file system,
+ * of an id is complete even after a power cut. A copy is made of a frozen filesystem,
  * which is as consistent as one after a power cut. The kernel does not end the freeze if
  * the warden is killed; volume_recover() of the next warden does.
  */
@@ -83,7 +83,7 @@ static int volume_mount_locked(int dir, const char *id, int *ret_fd,
 {
 	AUTO_CLOSE int loop = -1, file = openat(dir, id, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	char path[LOOP_PATH_MAX];
-	/* A file system with errors must not stop the machine, whatever it says itself.
+	/* A filesystem with errors must not stop the machine, whatever it says itself.
 	 */
 	const struct mount_option options[] = { { "source", path },
 						{ "errors", "remount-ro" },
@@ -106,8 +106,7 @@ static int volume_mount_locked(int dir, const char *id, int *ret_fd,
 		struct warren_error why = *err;
 
 		return error_set(err, EMEDIUMTYPE,
-				 "the file system of the volume is damaged (%s)",
-				 why.msg);
+				 "the filesystem of the volume is damaged (%s)", why.msg);
 	}
 	return r;
 }

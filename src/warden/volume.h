@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume.h - volumes: file systems in files, which sandboxes mount
+ * volume.h - volumes: filesystems in files, which sandboxes mount
  *
  * The file of a volume is <dir>/<id>. While a volume is in use, its file is attached to
- * one loop device, whose file system all users share. Each user has its own mount, which
+ * one loop device, whose filesystem all users share. Each user has its own mount, which
  * is not visible on the host and is held by a descriptor or a mount namespace. When the
- * last one is gone, the kernel removes the file system and the loop device. So the warden
+ * last one is gone, the kernel removes the filesystem and the loop device. So the warden
  * has nothing to remember or to clean up.
  *
  * A lock of the file (flock(2)) excludes that two processes attach it at the same time,
@@ -26,7 +26,7 @@ struct warden_proto_volume;
 
 /*
  * Mount the volume @id for one user: a detached mount, nosuid and nodev. -EMEDIUMTYPE:
- * its file is missing, or its file system is damaged; -EOPNOTSUPP: this
+ * its file is missing, or its filesystem is damaged; -EOPNOTSUPP: this
  * machine, or a service without root, cannot mount volumes.
  */
 int volume_mount(const char *dir, const char *id, int *ret_fd, struct warren_error *err);
@@ -42,7 +42,7 @@ int volume_carry_out(const char *dir, const struct warden_proto_volume *m,
  */
 void volume_recover(const char *dir);
 
-/* volume_files.c: the requests about files, in the file system at @root. */
+/* volume_files.c: the requests about files, in the filesystem at @root. */
 int volume_files(int root, const struct warden_proto_volume *m, struct buf *reply,
 		 int *ret_fd, struct warren_error *err);
 

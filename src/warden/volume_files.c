@@ -2,7 +2,7 @@
 /*
  * volume_files.c - files of a volume, without a sandbox
  *
- * Sandboxes may change the file system at the same time, so each path is resolved in one
+ * Sandboxes may change the filesystem at the same time, so each path is resolved in one
  * step and below the root (RESOLVE_IN_ROOT): neither a link nor "..", nor a directory
  * that is moved, leads out of the volume. Only descriptors of regular files are passed
  * on.

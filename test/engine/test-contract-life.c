@@ -128,7 +128,7 @@ static void check_beats(struct warren_sandbox *sb, const char *beats)
 }
 
 /*
- * If the sandbox had a separate file system, the file is gone; otherwise, the file no
+ * If the sandbox had a separate filesystem, the file is gone; otherwise, the file no
  * longer changes.
  */
 static void check_still(const char *beats)

@@ -59,7 +59,7 @@ class FaultyWorld(World):
 
 @contextlib.contextmanager
 def small_disk(kind, size=128 * MIB):
-    """Creates a directory on a file system of @size bytes."""
+    """Creates a directory on a filesystem of @size bytes."""
     at = tempfile.mkdtemp(prefix="warren-disk-")
     os.chmod(at, 0o755)
     image = f"{at}.img"
@@ -69,7 +69,7 @@ def small_disk(kind, size=128 * MIB):
         else:
             with open(image, "wb") as f:
                 f.truncate(size)
-            # Use small blocks, the default for such a small file system: a page has four of them.
+            # Use small blocks, the default for such a small filesystem: a page has four of them.
             subprocess.run(["mkfs.ext4", "-q", "-b", "1024", "-m", "0", image], check=True)
             if subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode != 0:
                 raise Skip("no loop device can be mounted here")

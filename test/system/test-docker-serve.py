@@ -202,7 +202,7 @@ def a_sandbox_can_have_no_network_and_a_read_only_root():
             r = w.ask("PUT", f"{at}/files", b"x", query={"path": "/etc/put"})
             eq((r.status, r.json().get("code")), (409, "read_only") if shut else (201, None), r)
             eq(run(box, "ls", "/etc/new", "/etc/put")["result"]["exit_code"] != 0, shut)
-            # Mounted file systems are not affected.
+            # Mounted filesystems are not affected.
             w.ask("PUT", f"{at}/files", b"x", query={"path": "/tmp/x"}, status=201)
             w.post(f"{at}/execs", {"argv": ["/busybox", "httpd", "-f", "-p", "8000", "-h", "/etc"]}, status=201)
             until(lambda box=box: ":8000 " in run(box, "netstat", "-ltn")["stdout"], "nobody listens")

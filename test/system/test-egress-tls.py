@@ -424,7 +424,7 @@ def the_files_belong_to_another_user():
 
 @contextlib.contextmanager
 def small_disk():
-    """A file system; fill() writes until it is full."""
+    """A filesystem; fill() writes until it is full."""
     at = path("disk")
     os.mkdir(at)
     run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", at)

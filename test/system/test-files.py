@@ -343,7 +343,7 @@ def a_move_replaces_its_target_and_never_moves_into_it():
         check_error(f.ask("POST", "/move", {"from": "/m/d", "to": "/m/d/e"}), 400, "invalid_request")
         eq(f.stat("/m/empty")["type"], "directory", "a directory that was moved to itself")
         eq(f.stat("/m/d/e")["type"], "directory", "the target of a move that was refused")
-        for path, link in (("/m/file", "/m/link"), ("/m/file2", "/tmp/link")):  # /tmp is another file system
+        for path, link in (("/m/file", "/m/link"), ("/m/file2", "/tmp/link")):  # /tmp is another filesystem
             f.post("move", 200, **{"from": path, "to": link})
             eq(f.stat(link)["type"], "file", f"{link}, which was a link to a directory")
         eq(f.list("/m/target")["entries"], [], "the directory that the links pointed to")

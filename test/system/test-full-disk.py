@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-full-disk.py - the disk with the service's state is full: acknowledged changes stay, and space can be freed
 
-Prints TAP. The state directory is a small separate file system, which is filled to the last byte.
+Prints TAP. The state directory is a small separate filesystem, which is filled to the last byte.
 """
 import contextlib
 import os

@@ -67,7 +67,7 @@ def make_root(root):
     link_busybox(root)
     for d in ("proc", "sys", "dev", "run", "tmp", "etc", "root", "var/lib", "opt"):
         os.makedirs(f"{root}/{d}", exist_ok=True)
-    # A second root file system, for --image.
+    # A second root filesystem, for --image.
     os.makedirs(f"{root}/srv/root/old")
     link_busybox(f"{root}/srv/root")
     with open(f"{root}/srv/root/old/moved", "w"):
@@ -86,7 +86,7 @@ def make_root(root):
 
 
 def make_initrd(tmp, version):
-    """An initrd that loads the drivers of the disk and its file system, and continues from there."""
+    """An initrd that loads the drivers of the disk and its filesystem, and continues from there."""
     root = f"{tmp}/initrd"
     for d in ("bin", "proc", "dev", "new", "m"):
         os.makedirs(f"{root}/{d}")

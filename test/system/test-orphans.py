@@ -66,7 +66,7 @@ def left_by(w):
 
 
 def check_removed(boxes, pids):
-    # A mount namespace of another test may hold the file system for a moment.
+    # A mount namespace of another test may hold the filesystem for a moment.
     until(lambda: all(box in orphans() for box in boxes), "they are not listed")
     found = orphans()
     for box in boxes:

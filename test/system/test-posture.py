@@ -80,7 +80,7 @@ def mount_rows(pid):
         device = os.path.dirname(m["target"]) == "/dev" and m["target"][5:] in DEVICES
         # For the mount of a device node, only set-user-ID matters; the machine decides the rest.
         flags = sorted(m["flags"] & ({"nosuid"} if device else {"ro", "rw", "nosuid", "nodev", "noexec"}))
-        # Trees that `host` shows have the machine's file system and path.
+        # Trees that `host` shows have the machine's filesystem and path.
         shown = m["target"] in HOST_TREES and m["type"] != "overlay"
         kind, root = ("host", "") if shown else ("device" if device else m["type"], m["root"])
         rows[m["target"]] = [kind, root, ",".join(flags)]

@@ -205,7 +205,7 @@ TEST(an_outdated_layer_is_removed)
 
 /* ------------------------------------------------------------ images from directories */
 
-/* Create a root file system with this passwd; "": none. */
+/* Create a root filesystem with this passwd; "": none. */
 static char *make_root(const char *name)
 {
 	char *root = sandbox_path("%s", name);

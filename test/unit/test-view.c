@@ -20,7 +20,7 @@ static void remove_root(void)
 	copy_remove_tree(AT_FDCWD, root);
 }
 
-/* A temporary directory on a file system with extended attributes. */
+/* A temporary directory on a filesystem with extended attributes. */
 static int make_root(void)
 {
 	(void)strcpy(root, "/var/tmp/warren-view-XXXXXX");
@@ -58,7 +58,7 @@ static void opaque(int at, const char *name)
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) < 0)
-		SKIP("this file system has no extended attributes");
+		SKIP("this filesystem has no extended attributes");
 	(void)close(fd);
 }
 

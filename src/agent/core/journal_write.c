@@ -27,7 +27,7 @@
 #define HELD     (-EBUSY)  /* nothing can be moved until a reader acknowledges output */
 #define FULL     (-ENOSPC) /* nothing can be moved until the disk has free space */
 #define RETRY_NS 100000000ULL /* time until init checks again for free space */
-#define BLOCK    512          /* the smallest unit that a file system allocates */
+#define BLOCK    512          /* the smallest unit that a filesystem allocates */
 
 static char scrap[JOURNAL_CHUNK];
 
@@ -59,7 +59,7 @@ long drain_start(struct exec *ex, uint64_t limit)
 
 	if (limit < JOURNAL_CAPACITY_MIN || limit > JOURNAL_CAPACITY_MAX)
 		return -EINVAL;
-	/* Write the whole page, because a file system may have smaller blocks. */
+	/* Write the whole page, because a filesystem may have smaller blocks. */
 	memset(scrap, 0, JOURNAL_RING);
 	n = sys_pwrite(ex->journal, scrap, JOURNAL_RING, 0);
 	if (n != JOURNAL_RING)

@@ -255,7 +255,7 @@ static void filing_write_piece(void *ctx)
 
 static void filing_open_named(struct mcp_filing *k);
 
-/* The errors of open(2) on a file system that does not support files without a name. */
+/* The errors of open(2) on a filesystem that does not support files without a name. */
 static bool filing_needs_name(int code)
 {
 	return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT;

@@ -3,7 +3,7 @@
  * filing.h - open or replace one file on behalf of an MCP call
  *
  * New content is written completely before it replaces the old file. Until then, the new
- * file has no name. On file systems that do not support this, it has a temporary name and
+ * file has no name. On filesystems that do not support this, it has a temporary name and
  * is removed if the call ends.
  */
 #ifndef API_MCP_FILING_H

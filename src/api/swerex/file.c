@@ -194,7 +194,7 @@ void swerex_read_file(struct job *job, struct sandbox *sandbox)
 
 /* --------------------------------------------------------------------- writing */
 
-/* If a process provides the file system, only the next stat reports a write that
+/* If a process provides the filesystem, only the next stat reports a write that
  * failed. */
 static void file_on_written(void *ctx, struct files_answer *a UNUSED,
 			    const struct warren_error *err)

@@ -3,7 +3,7 @@
  * file_write.c - handlers: write a body to a file, or append it
  *
  * A new file is written completely before it replaces the old one. Until then it has no
- * name, so it disappears if its writer dies. If the file system does not support such
+ * name, so it disappears if its writer dies. If the filesystem does not support such
  * files, it has a temporary name in the same directory, which is removed when the request
  * ends.
  */
@@ -260,7 +260,7 @@ static char *file_write_on_room(struct http_request *req, size_t *size)
 
 static void open_named(struct writing *w);
 
-/* The errors of open(2) on a file system that does not support files without a name. */
+/* The errors of open(2) on a filesystem that does not support files without a name. */
 static bool file_write_needs_name(int code)
 {
 	return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT;

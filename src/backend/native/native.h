@@ -17,7 +17,7 @@
  *	save.c			copies the files of a sandbox, and hibernates it
  *	diff.c			compares the files of a sandbox with its image
  *	scratch_disk.c		scratch space in a disk image, instead of in memory
- *	volume.c		file systems of volumes
+ *	volume.c		filesystems of volumes
  *	idmap.c			id maps of sandboxes and volumes
  *	probe.c			detects the features of this machine
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume.c - file systems of volumes, with the ids of a sandbox
+ * volume.c - filesystems of volumes, with the ids of a sandbox
  *
- * The caller has mounted the file system for this sandbox alone, so the mount needs no
- * copy: it gets the id map of the sandbox, as the scratch disk does. User 0 of the file
- * system is then user 0 inside, in every sandbox.
+ * The caller has mounted the filesystem for this sandbox alone, so the mount needs no
+ * copy: it gets the id map of the sandbox, as the scratch disk does. User 0 of the
+ * filesystem is then user 0 inside, in every sandbox.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -27,7 +27,7 @@ struct volume_options {
 /* clang-format off */
 static const struct opt volume_create_table[] = {
 	{ NULL, "size", 0, "SIZE", "1g",
-	  "size of the file system (default: 1g)",
+	  "size of the filesystem (default: 1g)",
 	  value_size, FIELD(size) },
 	{ NULL, "label", 'l', "KEY=VALUE", "team=search",
 	  "attach a label",

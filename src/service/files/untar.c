@@ -3,7 +3,7 @@
  * untar.c - write the entries of an archive to files, one after another
  *
  * A file appears only when it is complete, and replaces an existing file only then. While
- * it is written, it has no name (O_TMPFILE), or, if the file system does not support
+ * it is written, it has no name (O_TMPFILE), or, if the filesystem does not support
  * that, a temporary name in the same directory. A file in the place of an entry that is a
  * link is removed, and missing directories are created, each at most once per entry. The
  * modes of directories are set at the end, because a read-only directory could not be
@@ -307,7 +307,7 @@ static void place_file(struct untar *u)
 
 /*
  * Missing permissions to set the mode or owner are ignored, as other programs do. If the
- * file system cannot set it, this is reported.
+ * filesystem cannot set it, this is reported.
  */
 static void on_dressed(void *ctx, struct files_answer *a UNUSED,
 		       const struct warren_error *err)
@@ -362,7 +362,7 @@ static int untar_defer(struct untar *u)
 	return 0;
 }
 
-/* The errors of open(2) on a file system that does not support files without a name. */
+/* The errors of open(2) on a filesystem that does not support files without a name. */
 static bool untar_needs_name(const struct untar *u, int code)
 {
 	return u->tar.entry.type == TAR_FILE && !u->named &&

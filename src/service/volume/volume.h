@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume.h - volumes: file systems of a tenant that sandboxes mount by name
+ * volume.h - volumes: filesystems of a tenant that sandboxes mount by name
  *
  * The warden creates and mounts them (warden/volume.h). The row of a volume is written
  * before its file is created, and deleted after its file, so that the next process can

@@ -165,7 +165,7 @@ int room_claim(const char *dir, int fd, uint64_t bytes, uint64_t written,
 			"%s: more than %" PRIu64
 			" MiB of files are being copied at once, which is the maximum for this sandbox: copy less at a time",
 			this_sandbox.name, limit >> 20);
-	/* A file system in memory may report 0 bytes in total and 0 free. */
+	/* A filesystem in memory may report 0 bytes in total and 0 free. */
 	ledger_others(others);
 	if (fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0)
 		room = (fs.f_bavail * fs.f_frsize + written + others[LEDGER_WRITTEN]) /

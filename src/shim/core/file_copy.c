@@ -257,7 +257,7 @@ int spool_wait_ms(int ms)
 /*
  * Reserve the blocks of a large copy before it is written, and record that they are used.
  * Otherwise other shims see less free space with every block written, and count it twice
- * until this shim records it. On file systems that cannot reserve blocks, other shims
+ * until this shim records it. On filesystems that cannot reserve blocks, other shims
  * check again.
  */
 static void file_copy_reserve(int fd, uint64_t size)

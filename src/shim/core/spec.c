@@ -61,7 +61,7 @@ static int spec_open_source(struct warren_mount *m, const char *is,
 	return 0;
 }
 
-/* Take over the file system of a volume, one of the shim's first descriptors. */
+/* Take over the filesystem of a volume, one of the shim's first descriptors. */
 static int spec_take_volume(struct warren_mount *m, unsigned n, struct warren_error *err)
 {
 	if (!m->source || fcntl(FD_VOLUMES + (int)n, F_GETFD) < 0)

@@ -22,7 +22,7 @@
 #define MQUEUE_MAGIC   0x19800202
 #define NOBODY         65534
 
-/* File systems whose regular files are interfaces of the kernel. */
+/* Filesystems whose regular files are interfaces of the kernel. */
 static const long unsigned doors[] = {
 	PROC_SUPER_MAGIC,     SYSFS_MAGIC,    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
 	DEBUGFS_MAGIC,        TRACEFS_MAGIC,  SECURITYFS_MAGIC,   SELINUX_MAGIC,

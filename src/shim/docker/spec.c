@@ -257,7 +257,7 @@ static json_t *kept_caps(void)
 
 /*
  * The daemon mounts the device of the volume itself, because a mount of this process may
- * be in a namespace that the daemon does not see. The file system is the one that
+ * be in a namespace that the daemon does not see. The filesystem is the one that
  * @m->source_fd refers to, which keeps the device until the container has it, too
  * (docker_check_mounts()). The daemon must not copy files of the image to it.
  */
