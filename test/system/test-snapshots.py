@@ -143,12 +143,25 @@ def bad_names_are_refused():
     w.delete(box)
 
 
+def images(image, token):
+    """Tries every operation on an image: none finds it."""
+    for method, path, body, query in (
+            ("POST", "tag", {"image": image, "name": "stolen:1"}, None),
+            ("GET", "inspect", None, {"image": image}),
+            ("GET", "archive", None, {"image": image}),
+            ("POST", "push", {"image": image, "name": "127.0.0.1:1/stolen"}, None),
+            ("DELETE", "", None, {"image": image})):
+        r = w.ask(method, f"/v1/images/{path}".rstrip("/"), body, token=token, query=query)
+        found = r.status not in (400, 404) and b'"code":"image_not_found"' not in r.body
+        ok(not found, (method, path, image, r.status, r.body[:300]))
+
+
 @test
 def another_tenant_sees_and_uses_nothing():
     box = w.create(image="host")
     sh(box, "echo secret >/srv/x")
     made = snapshot(box, "mine")
-    token = w.token("read", "write", "exec", "pull", tenant="other")
+    token = w.token("read", "write", "exec", "images", tenant="other")
     eq(w.get("/v1/snapshots", token=token)["snapshots"], [])
     for word in ("mine", made["id"]):
         eq(w.ask("GET", f"/v1/snapshots/{word}", token=token).status, 404)
@@ -166,9 +179,13 @@ def another_tenant_sees_and_uses_nothing():
             w.ask("DELETE", f"/v1/sandboxes/{b['id']}", token=token, status=204)
         r = w.ask("POST", "/v1/code", {"language": "bash", "code": "cat /srv/x", "image": image}, token=token)
         ok(r.status >= 400 and b"secret" not in r.body, (image, r.status, r.body))
+        images(image, token)
     r = w.ask("POST", "/v1/code", {"language": "bash", "code": "echo one", "image": "host"}, token=token, status=200)
     ok(b"one" in r.body, r.body)  # the control
     eq(sh(w.create(image="mine"), "cat /srv/x"), "secret\n")  # the control
+    for word in ("mine", made["id"]):
+        w.ask("POST", "/v1/images/tag", {"image": word, "name": "shown:1"}, status=204)  # the control
+        w.ask("DELETE", "/v1/images", query={"image": "shown:1"}, status=204)
     shown = json.dumps(w.get("/v1/images"))
     ok(made["image"] not in shown and made["id"] not in shown, shown)
     for b in w.get("/v1/sandboxes")["sandboxes"]:

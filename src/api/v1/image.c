@@ -111,15 +111,29 @@ static void answer_list(struct call *c, json_t *all)
 	call_json(c, 200, &out);
 }
 
-const char *v1_image_named(const struct call *c, const char *text,
-			   char room[V1_IMAGE_SIZE])
+/* The image of a snapshot is not found by its id: only by its tenant, as a snapshot. */
+static const char *image_checked(struct call *c, const char *text)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = db_is_snapshot_image(service_db(c->v1->service), text, &err);
+
+	if (r == 0)
+		return text;
+	if (r > 0)
+		(void)error_set(&err, ENOMEDIUM,
+				"there is no image '%.200s' on this machine", text);
+	call_fail(c, &err);
+	return NULL;
+}
+
+const char *v1_image_named(struct call *c, const char *text, char room[V1_IMAGE_SIZE])
 {
 	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
-	if (!text || db_get_snapshot(service_db(c->v1->service), c->caller.tenant, text,
-				     &row, &ignored) < 0)
-		return text;
+	if (db_get_snapshot(service_db(c->v1->service), c->caller.tenant, text, &row,
+			    &ignored) < 0)
+		return image_checked(c, text);
 	(void)snprintf(room, V1_IMAGE_SIZE, "%s", row.image);
 	return room;
 }
@@ -177,9 +191,13 @@ static void on_inspected(void *ctx, int r, const char *json, size_t size,
 
 void v1_inspect_image(struct call *c)
 {
-	image_ask(c->v1->service, IMAGE_INSPECT,
-		  c->query.v[V1_INSPECT_IMAGE_QUERY_IMAGE].text, on_inspected,
-		  call_ref(c));
+	char room[V1_IMAGE_SIZE];
+	const char *image =
+		v1_image_named(c, c->query.v[V1_INSPECT_IMAGE_QUERY_IMAGE].text, room);
+
+	if (image)
+		image_ask(c->v1->service, IMAGE_INSPECT, image, on_inspected,
+			  call_ref(c));
 }
 
 void v1_image_on_changed(void *ctx, int r, const char *json UNUSED, size_t size UNUSED,
@@ -197,10 +215,12 @@ void v1_image_on_changed(void *ctx, int r, const char *json UNUSED, size_t size 
 void v1_remove_image(struct call *c)
 {
 	bool force = c->query.v[V1_REMOVE_IMAGE_QUERY_FORCE].number;
+	const char *image =
+		image_checked(c, c->query.v[V1_REMOVE_IMAGE_QUERY_IMAGE].text);
 
-	image_ask(c->v1->service, force ? IMAGE_REMOVE_FORCED : IMAGE_REMOVE,
-		  c->query.v[V1_REMOVE_IMAGE_QUERY_IMAGE].text, v1_image_on_changed,
-		  call_ref(c));
+	if (image)
+		image_ask(c->v1->service, force ? IMAGE_REMOVE_FORCED : IMAGE_REMOVE,
+			  image, v1_image_on_changed, call_ref(c));
 }
 
 /* -------------------------------------------------------------------- pull */
@@ -459,15 +479,15 @@ void v1_push_image(struct call *c)
 		   V1_PUSH_IMAGE_FORMAT_IS_SSE;
 	const char *to = body_text(&c->body, "name");
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct pulling *p = pulling_new(c, sse);
 	char room[V1_IMAGE_SIZE];
+	const char *image = v1_image_named(c, body_text(&c->body, "image"), room);
+	struct pulling *p = image ? pulling_new(c, sse) : NULL;
 
 	if (!p)
 		return;
 	p->pushes = true;
-	if (image_push(c->v1->service, c->caller.tenant,
-		       v1_image_named(c, body_text(&c->body, "image"), room),
-		       to ? to : "", &p->waiter, &err) < 0)
+	if (image_push(c->v1->service, c->caller.tenant, image, to ? to : "", &p->waiter,
+		       &err) < 0)
 		call_fail(c, &err);
 	else
 		pulling_begin(p);

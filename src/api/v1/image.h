@@ -9,10 +9,10 @@
 
 /*
  * The image that @text names for the caller: the id of its image, if it is a snapshot of
- * the caller's tenant; otherwise @text itself.
+ * the caller's tenant; otherwise @text itself. Other images of snapshots cannot be named,
+ * not even by their ids: the call is answered, and NULL is returned.
  */
-const char *v1_image_named(const struct call *c, const char *text,
-			   char room[V1_IMAGE_SIZE]);
+const char *v1_image_named(struct call *c, const char *text, char room[V1_IMAGE_SIZE]);
 /* Answer with an error of warren-image(1). */
 void v1_image_fail(struct call *c, const struct warren_error *err);
 /* A callback with a reference to a call: respond with 204, or with the error. */

@@ -184,11 +184,13 @@ void v1_save_image(struct call *c)
 {
 	static const struct image_stream_ops ops = { save_on_opened, save_on_done };
 	char room[V1_IMAGE_SIZE];
+	const char *image =
+		v1_image_named(c, c->query.v[V1_SAVE_IMAGE_QUERY_IMAGE].text, room);
 
+	if (!image)
+		return;
 	c->req->drained = save_on_drained;
-	archive_begin(c,
-		      v1_image_named(c, c->query.v[V1_SAVE_IMAGE_QUERY_IMAGE].text, room),
-		      &ops);
+	archive_begin(c, image, &ops);
 }
 
 /* ------------------------------------------------------------------------ load */
@@ -311,7 +313,9 @@ void v1_load_image(struct call *c)
 void v1_tag_image(struct call *c)
 {
 	char room[V1_IMAGE_SIZE];
+	const char *image = v1_image_named(c, body_text(&c->body, "image"), room);
 
-	image_tag(c->v1->service, v1_image_named(c, body_text(&c->body, "image"), room),
-		  body_text(&c->body, "name"), v1_image_on_changed, call_ref(c));
+	if (image)
+		image_tag(c->v1->service, image, body_text(&c->body, "name"),
+			  v1_image_on_changed, call_ref(c));
 }
