@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * claim.h - changes a sandbox one request at a time, and counts sandboxes
+ * claim.h - allow only one change of a sandbox at a time, and count sandboxes
  *
  * The api requests one change of a sandbox at a time. The warden does not rely on that:
  * every request that creates, destroys or changes a sandbox claims its id first, on every
@@ -8,8 +8,9 @@
  * refused. So nothing changes between a backend's check of an id and the action that
  * follows.
  *
- * A brief claim is one that the api makes for itself: it captures the network again when
- * warren-egress has ended. No client knows of it, so a second request waits for its end.
+ * A brief claim belongs to a request that no client has sent: the api captures the
+ * network again after warren-egress has ended. A client could not understand a refusal,
+ * so a second request waits until the brief claim ends.
  */
 #ifndef WARDEN_CLAIM_H
 #define WARDEN_CLAIM_H

@@ -23,7 +23,7 @@
 #include "warden/internal.h"
 
 #define BUNDLE_MS 10000
-#define KILL_MS   2000 /* the sockets of a process may be closed only after this time */
+#define KILL_MS   2000 /* time for the kernel to close the sockets of a killed process */
 
 static int egress_spawn(const char *program, const struct warden_policy *p, int sock,
 			pid_t *ret_pid)
@@ -97,8 +97,8 @@ void egress_kill(int *pidfd)
 
 /*
  * Open a pidfd of the process at the other end of @conn. Processes that end are reaped at
- * once, so the number could be that of another process. If the connection is still open
- * afterwards, it is not.
+ * once, so another process could have the same pid by now. If the connection is still
+ * open after the pidfd was opened, the pidfd is the right one.
  */
 static int egress_pidfd(pid_t pid, int conn)
 {

@@ -68,7 +68,7 @@ static bool image_has_ended(int alive)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Find a free place; -EAGAIN: none. The lock is held. */
+/* Find a free place; -EAGAIN: none. The caller holds the lock. */
 static int image_find_room(struct images *all, bool pulls)
 {
 	unsigned n_pulls = 0;

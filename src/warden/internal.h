@@ -108,14 +108,14 @@ int images_start(struct images *all, const struct warden_policy *policy,
 		 int *ret_fd, struct warren_error *err);
 
 /*
- * Start the program that makes an image of a snapshot's layer. It holds @lock, the
+ * Start the program that creates an image from a snapshot's layer. It holds @lock, the
  * store's lock, until it ends.
  */
 int images_snapshot(struct images *all, const struct warden_policy *policy,
 		    const char *const *argv, int lock, int *ret_fd,
 		    struct warren_error *err);
 
-/* snapshot.c: copy the files of @sb into a new layer, and make an image of it. */
+/* snapshot.c: copy the files of @sb into a new layer, and create an image from it. */
 int snapshot_start(struct images *all, const struct warden_policy *policy,
 		   struct warren_sandbox *sb, const char *id, int *ret_fd,
 		   struct warren_error *err);

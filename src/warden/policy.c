@@ -90,8 +90,8 @@ static bool policy_is_bundle(const struct warden_policy *p, const struct warren_
 }
 
 /*
- * The api may write to the directory, so a link there could lead anywhere. Only a file of
- * the api's user is accepted, who has written it.
+ * The api may write to the directory, so a link there could lead anywhere. Only a file
+ * that belongs to the api's user, who writes it, is accepted.
  */
 int policy_open_bundle(const struct warden_policy *p, int flags, int *ret_fd,
 		       struct warren_error *err)

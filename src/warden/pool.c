@@ -17,8 +17,9 @@
 #include "base/fd.h"
 #include "warden/internal.h"
 
-#define CALM_NS   30000000000ULL /* time without demand after which there are too many */
-#define SETTLE_NS 20000000ULL    /* time for a new sandbox to be used first */
+#define CALM_NS 30000000000ULL /* time without demand after which there are too many */
+/* Wait this long after a creation, while the sandbox is first used. */
+#define SETTLE_NS 20000000ULL
 #define FEW       16 /* number that is kept ready for sequential clients, even under load */
 /* Time to wait after a failure, such as too many processes. */
 #define RETRY_NS 5000000000ULL

@@ -2,8 +2,9 @@
 /*
  * snapshot.c - copy the files of a sandbox into the image store
  *
- * The warden writes the layer, because only it can stop the sandbox. warren-image hashes
- * the layer and makes an image of it, which may take long, while the sandbox continues.
+ * The warden writes the layer, because only the warden can stop the sandbox. Then the
+ * sandbox continues, while warren-image computes the digest of the layer and creates an
+ * image from it, which may take long.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,7 +57,10 @@ int snapshot_start(struct images *all, const struct warden_policy *policy,
 	r = store_lock(&s, false, true);
 	r = r < 0 ? error_errno(err, -r, "lock the image store")
 		  : snapshot_save(all, policy, &s, sb, id, ret_fd, err);
-	/* The lock ends when warren-image, which has it too, ends. */
+	/*
+	 * warren-image also holds the lock, so the lock is released when warren-image
+	 * ends.
+	 */
 	store_close(&s);
 	return r;
 }

@@ -29,7 +29,10 @@ int warden_spawn(const char *program, const char *const *argv, const char *const
 	pid_t pid;
 	int r;
 
-	/* The program waits for its children, and must receive the signal to end. */
+	/*
+	 * The program waits for its children, so it needs the default action of SIGCHLD.
+	 * No signal is blocked, so that it can be ended.
+	 */
 	(void)sigemptyset(&none);
 	(void)sigemptyset(&usual);
 	(void)sigaddset(&usual, SIGCHLD);

@@ -83,7 +83,8 @@ static int volume_mount_locked(int dir, const char *id, int *ret_fd,
 {
 	AUTO_CLOSE int loop = -1, file = openat(dir, id, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	char path[LOOP_PATH_MAX];
-	/* A filesystem with errors must not stop the machine, whatever it says itself.
+	/* A filesystem with errors must not stop the machine, even if its superblock
+	 * demands this.
 	 */
 	const struct mount_option options[] = { { "source", path },
 						{ "errors", "remount-ro" },
@@ -101,7 +102,7 @@ static int volume_mount_locked(int dir, const char *id, int *ret_fd,
 	if (r < 0)
 		return r;
 	r = mount_new("ext4", options, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, ret_fd, err);
-	/* EINVAL, EIO, EFSCORRUPTED, EFSBADCRC: what it finds is not its own. */
+	/* EINVAL, EIO, EFSCORRUPTED, EFSBADCRC: the contents are not valid. */
 	if (r == -EINVAL || r == -EIO || r == -EUCLEAN || r == -EBADMSG) {
 		struct warren_error why = *err;
 
@@ -242,7 +243,7 @@ static int volume_delete_file(const char *dir, const char *id, struct warren_err
 	at = volume_open_dir(dir, err);
 	if (at < 0)
 		return at;
-	/* What cannot be locked because it is damaged is deleted, too. */
+	/* A damaged volume, which cannot be locked, is deleted, too. */
 	if (volume_lock(at, id, &lock, &why) < 0 && why.code != EMEDIUMTYPE) {
 		*err = why;
 		return -err->code;
@@ -327,7 +328,7 @@ static bool volume_remove_new(int at, DIR *d)
 	return found;
 }
 
-/* A copy has an unfinished file as long as its source is frozen. */
+/* While the source of a copy is frozen, the copy has an unfinished file. */
 void volume_recover(const char *dir)
 {
 	AUTO_CLOSE int at =

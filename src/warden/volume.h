@@ -8,8 +8,8 @@
  * last one is gone, the kernel removes the filesystem and the loop device. So the warden
  * has nothing to remember or to clean up.
  *
- * A lock of the file (flock(2)) excludes that two processes attach it at the same time,
- * and that it is deleted at that time.
+ * While a process attaches the file, it locks the file (flock(2)), so that no other
+ * process attaches or deletes it at the same time.
  */
 #ifndef WARDEN_VOLUME_H
 #define WARDEN_VOLUME_H
@@ -31,14 +31,14 @@ struct warden_proto_volume;
  */
 int volume_mount(const char *dir, const char *id, int *ret_fd, struct warren_error *err);
 /*
- * Carry out a request (proto/warden_proto.h) that was checked. The reply has @reply, and
- * *@ret_fd if it is not -1.
+ * Carry out a request (proto/warden_proto.h) that was checked. The reply contains @reply,
+ * and *@ret_fd if it is not -1.
  */
 int volume_carry_out(const char *dir, const struct warden_proto_volume *m,
 		     struct buf *reply, int *ret_fd, struct warren_error *err);
 /*
- * Let writers of volumes continue whose copy was interrupted, and remove files of volumes
- * that were not completed. Called before requests are carried out.
+ * If copies of volumes were interrupted, let writes to these volumes continue; remove
+ * incomplete files of volumes. Called before requests are carried out.
  */
 void volume_recover(const char *dir);
 

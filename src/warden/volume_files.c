@@ -67,7 +67,7 @@ static int volume_make_dir(int root, int at, const char *path, size_t n, size_t 
 	return volume_open_path(root, prefix, O_PATH | O_DIRECTORY);
 }
 
-/* Open the directory @path, and create what is missing. */
+/* Open the directory @path; create missing directories. */
 static int volume_make_dirs(int root, const char *path, mode_t mode)
 {
 	AUTO_CLOSE int at = fcntl(root, F_DUPFD_CLOEXEC, 0);
@@ -296,7 +296,7 @@ static int volume_rename(int root, const struct warden_proto_volume *m, struct b
 	return r < 0 ? volume_path_fail(m, -r, "write", err) : 0;
 }
 
-/* A link leads nowhere but into the volume, because of VOLUME_RESOLVE. */
+/* Because of VOLUME_RESOLVE, links lead only into the volume. */
 static int volume_symlink(int root, const struct warden_proto_volume *m,
 			  struct buf *reply, struct warren_error *err)
 {

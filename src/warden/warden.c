@@ -118,7 +118,10 @@ static int create_judged(struct work *k, const struct warren_spec *spec,
 		(void)warren_destroy(sb, &second);
 		return r;
 	}
-	/* Its files are not saved any more: another CREATE finds it awake. */
+	/*
+	 * After a failure, a restored sandbox is kept, because its saved files are gone.
+	 * Another CREATE finds it awake.
+	 */
 	sb = warren_release(sb);
 	return r;
 }
@@ -230,7 +233,7 @@ static int warden_do_pause(struct work *k, const void *msg, struct warren_error 
 	return r;
 }
 
-/* Afterwards, the sandbox no longer counts, and a CREATE with .restore brings it back. */
+/* Afterwards, the sandbox is no longer counted, and a CREATE with .restore wakes it. */
 static int warden_do_hibernate(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_sandbox *sandbox = msg;

@@ -174,7 +174,7 @@ static int set_hostname(struct native_plan *p, struct warren_error *err)
 
 /*
  * For an ordinary user, whose engine may not create mounts: copy the cgroup's directories
- * for init before the root changes and their paths disappear.
+ * for init before the root changes, because their paths then disappear.
  */
 static int copy_cgroups(struct native_plan *p, struct warren_error *err)
 {
@@ -542,7 +542,7 @@ static void mounter_main(struct native_plan *p)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct proto_ready ready = { .h = { PROTO_VERSION, PROTO_READY, 0 } };
 
-	/* init's alone. */
+	/* Only init needs these. */
 	(void)close(PROTO_FD_MAKER);
 	(void)close(PROTO_FD_LISTEN);
 	if (run_phase(p, MOUNTER, &err) < 0)

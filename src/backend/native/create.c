@@ -136,7 +136,7 @@ static int connect_stage(struct create_op *m, int *ret_end, struct warren_error 
 	return 0;
 }
 
-/* Does the child copy all descriptors that @p needs? */
+/* Are all descriptors that @p needs among those that the child copies? */
 static bool needs_are_low(const struct native_plan *p)
 {
 	const int needs[] = { p->control, p->listener, p->stage, p->maker,
@@ -552,7 +552,10 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 	struct backend_sandbox *b = &m->sandbox->base;
 	const char *by = cgroup_mode_name(n->cgroups.mode);
 
-	/* The id of the image that the reference meant when the sandbox was created. */
+	/*
+	 * The id of the image to which the reference referred when the sandbox was
+	 * created.
+	 */
 	if (m->plan->image.has_config)
 		backend_enforce(b, "image", true, "%s", m->plan->image.config.id);
 	backend_enforce(b, "namespaces", true, "user, mount, pid, net, ipc, uts, cgroup");

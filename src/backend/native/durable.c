@@ -99,7 +99,10 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 	return 0;
 }
 
-/* The sandbox of the link @name in ids/, if it belongs to this engine. */
+/*
+ * Read the id of the sandbox from the link @name in ids/, if the sandbox belongs to this
+ * engine.
+ */
 static bool read_link(const struct native *n, const char *name, char id[ID_LEN + 1])
 {
 	char target[sizeof(n->name) + ID_LEN + 2];

@@ -31,7 +31,7 @@ int durable_note(const struct native *n, struct native_sandbox *sandbox,
 int durable_keep(struct native_sandbox *sandbox, struct warren_error *err);
 /* The last step of destroy: remove the socket and the state file. */
 void durable_remove(const struct native *n, const char *id);
-/* Number of OOM kills in execs that have ended, which init counts. */
+/* Number of OOM kills in execs that have ended; init counts them. */
 int durable_oom_kills(struct native_sandbox *sandbox, uint64_t *ret,
 		      struct warren_error *err);
 

@@ -40,7 +40,7 @@ static int files_child_become_root(struct warren_error *err)
 	return 0;
 }
 
-/* First move all of them away from the numbers that they get. */
+/* First move all of them to numbers above those that they get. */
 static int files_child_place(int control, const struct files_child_task *task)
 {
 	int high[1 + FILES_CHILD_FDS_MAX];

@@ -2,10 +2,10 @@
 /*
  * files_child.h - a child of the engine that reads and writes the files of a sandbox
  *
- * Only a process without privileges on the host may follow descriptors that come from a
- * sandbox, because a compromised init could pass off other directories for its own. So a
- * child does the work, as root of a user namespace with the ids of the sandbox: it can
- * do what the sandbox's root can, and no more.
+ * Only a process without privileges on the host may use descriptors that come from a
+ * sandbox, because a compromised init could send descriptors of other directories. So a
+ * child does the work, as root of a user namespace with the ids of the sandbox: it can do
+ * what the sandbox's root can, and no more.
  */
 #ifndef NATIVE_FILES_CHILD_H
 #define NATIVE_FILES_CHILD_H
@@ -24,7 +24,7 @@ struct files_child_task {
 	int fds[FILES_CHILD_FDS_MAX]; /* passed on as they are */
 	size_t n_fds;
 	int dir;         /* passed on with the sandbox's ids mapped; -1: none */
-	bool only_root;  /* files of other users than root are refused */
+	bool only_root;  /* files of users other than root are refused */
 	const void *ctx; /* defined by the task; read in the child */
 	/*
 	 * Runs in the child, after clone(2) of a process with threads: no malloc(3), no

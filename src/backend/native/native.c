@@ -60,9 +60,9 @@ static int native_pause(void *state, struct backend_sandbox *base, bool paused,
 }
 
 /*
- * Ask the kernel how much was written to the root, without the help of a process inside,
- * and without following a path inside. The process may have ended, and its number may
- * belong to another process now.
+ * Ask the kernel how much was written to the root, without the help of a process inside
+ * and without following a path inside. init may have ended, and another process may have
+ * its pid now.
  */
 static void count_disk(const struct native_sandbox *sandbox, struct warren_stats *s)
 {
@@ -115,8 +115,8 @@ static int native_stats(void *state, struct backend_sandbox *base,
 }
 
 /*
- * An ordinary user cannot open the namespaces of init, which cannot be inspected. A
- * socket that init makes shows them.
+ * An ordinary user cannot open the namespaces of init, because init cannot be inspected.
+ * So get the network namespace from a socket that init creates.
  */
 static int native_capture_as_user(const struct native *n, struct native_sandbox *sandbox,
 				  struct capture *ret, struct warren_error *err)
@@ -148,8 +148,8 @@ static int native_capture_network(void *state, struct backend_sandbox *base,
 	}
 	if (sandbox->pidfd < 0)
 		return error_set(err, ESRCH, "its init is not known");
-	/* A sandbox for one exec may not be complete yet, and may still be in the host's
-	 * network. */
+	/* A sandbox for one exec may not be complete yet, and may still be in the
+	 * host's network namespace. */
 	if (sandbox->one_shot && !sandbox->ready) {
 		r = client_wait_ready(native_talk(sandbox), err);
 		sandbox->ready = r == 0;

@@ -51,7 +51,7 @@
 /* Indexes in native_plan.dirs: the upper directory, and the image's files below it. */
 #define DIR_UPPER        (PROTO_ROLE_UPPER - PROTO_ROLE_DIRS)
 #define DIR_LOWER        (PROTO_ROLE_LOWER - PROTO_ROLE_DIRS)
-#define DIRS_OF_ROOT     2 /* both, one after the other */
+#define DIRS_OF_ROOT     2 /* both of them, in this order */
 #define NATIVE_STEPS_MAX 48
 /*
  * Descriptors that the parent sends to the child: scratch space, saved files, layers,
@@ -114,7 +114,10 @@ struct native_sandbox {
 	bool one_shot;  /* created for one exec */
 	uid_t base_id;  /* host uid of the sandbox's root */
 	int image_lock; /* -1: none */
-	/* Made while it was created, until warren_capture_network() takes it. */
+	/*
+	 * Captured during the creation; belongs to the sandbox until
+	 * warren_capture_network() takes it.
+	 */
 	struct capture captured;
 	struct cgroup_limits limits; /* the current limits */
 	uint64_t tmpfs;              /* maximum bytes in its tmpfs filesystems */
@@ -142,7 +145,7 @@ struct native_plan {
 	uint64_t disk;
 	uint64_t shm;   /* size of /dev/shm if it is not part of the disk */
 	uint64_t tmpfs; /* default size of a tmpfs */
-	bool on_disk;   /* the first mount received is the scratch space */
+	bool on_disk;   /* the first mount that the child receives is the scratch space */
 	bool restores;  /* the next one is the directory of saved files */
 	int saved;      /* that directory, in the creator; -1: none */
 	bool part;      /* a prepared sandbox: init starts before the root is mounted */
@@ -282,9 +285,9 @@ int saved_image(const struct native *n, const char *id, char **ret,
 /* A step of a creation: open the files that the new sandbox starts with, if any. */
 struct create_op;
 int saved_open(struct create_op *m, struct warren_error *err);
-/* Remove them, because the sandbox has them now. */
+/* Remove the saved files, because the sandbox has them now. */
 void saved_drop(struct create_op *m);
-/* Remove saved files of sandboxes that live, and incomplete ones. */
+/* Remove saved files of sandboxes that are running, and incomplete copies. */
 void saved_sweep(struct native *n);
 
 /* diff.c */

@@ -61,7 +61,7 @@
 #define DELETE_SEC   2 /* time for an engine to delete one of its sandboxes */
 #define FILEID_INO32 1 /* handle of open_by_handle_at(2): inode and generation */
 
-/* Of two verdicts, the later one in this list counts. */
+/* If there are several verdicts, the last one in this list applies. */
 enum verdict {
 	FILE_NOT_SEEN, /* not found so far, but there may be more places */
 	FILE_UNKNOWN,  /* some places could not be searched */
@@ -314,8 +314,8 @@ static enum verdict ask_process(const char *pid, const struct orphan_socket *wan
 		    (major << 20 | minor) != want->dev)
 			continue;
 		/*
-		 * A path with blanks is escaped; it is not searched, so the result is
-		 * unknown.
+		 * A path with whitespace is escaped. Such a path is not searched, so the
+		 * result is unknown.
 		 */
 		here = strchr(where, '\\') ? FILE_UNKNOWN
 					   : ask_mount(pid, where, root, want);

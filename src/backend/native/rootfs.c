@@ -151,8 +151,9 @@ static int enter_scratch(struct native_plan *p, struct warren_error *err)
 	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0 || mkdir("u", 0755) < 0 ||
 	    mkdir("u/etc", 0755) < 0 || mkdir("w", 0755) < 0)
 		return error_errno(err, errno, "enter the scratch space");
-	/* init keeps it, so that the files can be saved (save.c); without a parent, so
-	 * that nothing else can be reached through it. */
+	/* init keeps a descriptor of the directory, so that its files can be saved
+	 * (save.c). It is a mount without a parent, so that nothing else can be
+	 * reached through it. */
 	return mount_copy(AT_FDCWD, "u", false, PLAIN, -1, &p->dirs[DIR_UPPER], err);
 }
 
@@ -261,8 +262,8 @@ static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 
 /*
  * init also keeps a view of the layers without the upper directory, so that changes can
- * be found and undone (diff.c). A stack of one layer needs no overlay, and may not be
- * one.
+ * be found and undone (diff.c). A single layer needs no overlay; the kernel would not
+ * permit an overlay of one layer without an upper directory.
  */
 static int rootfs_keep_lower(struct native_plan *p, struct warren_error *err)
 {
@@ -516,7 +517,7 @@ int rootfs_pivot(struct native_plan *p, struct warren_error *err)
 }
 
 /*
- * Open @path inside, and create what is missing: directories, and at the end a directory
+ * Open @path inside; create missing directories and, as the last component, a directory
  * or an empty file. Follow links (all paths end inside now) except those of /proc, which
  * could lead to one of our descriptors.
  */

@@ -4,8 +4,8 @@
  *
  * Everything that was written to the root is in the upper directory of its overlay, to
  * which init has a descriptor (PROTO_FD_UPPER). A child without privileges on the host
- * makes the copy (files_child.h). It writes through a mount that maps the ids of the
- * sandbox back.
+ * makes the copy (files_child.h). It writes through an id-mapped mount, so that files on
+ * disk have the ids that they have inside.
  *
  *	<state_dir>/saved/<id>		the files of a sandbox that hibernates, or a file
  *					that says that it is being reset
@@ -13,9 +13,10 @@
  *	<state_dir>/saved/.image-<id>	the image that the files belong to, by its id
  *	<state_dir>/saved/.frozen-<id>	a marker: its processes are stopped during a copy
  *
- * A saved directory is valid only while no sandbox of that id lives: it gets its name
- * before the sandbox ends, and is removed after the sandbox is back. The next engine of
- * the same name removes what a crash left in between (saved_sweep()).
+ * A saved directory is valid only while no sandbox with that id is running: it gets its
+ * name before the sandbox ends, and is removed after the sandbox has been restored. After
+ * a crash in between, the next engine of the same name removes what is not valid
+ * (saved_sweep()).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -257,8 +258,8 @@ static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *t
 }
 
 /*
- * The files make sense only on top of the same image, to which its name may not refer any
- * more when the sandbox comes back.
+ * The files are valid only on top of the same image. When the sandbox wakes, the image's
+ * name may refer to another image, so record the id.
  */
 static int save_note_image(const struct native_sandbox *sandbox, int saved, bool sync,
 			   struct warren_error *err)
@@ -464,7 +465,7 @@ static const char *saved_id(const char *name, const char *prefix)
 	return strncmp(name, prefix, n) == 0 && id_valid(name + n) ? name + n : NULL;
 }
 
-/* Is the sandbox complete? Otherwise it ends, and what is saved of it is still needed. */
+/* Is the sandbox complete? If not, it is ending, and its saved files are still needed. */
 static bool saved_is_awake(const struct native *n, const char *id)
 {
 	struct sandbox_socket_look look = { 0 };
@@ -488,7 +489,7 @@ static void saved_sweep_one(struct native *n, int saved, const char *name)
 			(void)cgroup_freeze(&n->cgroups, frozen, false, &ignored);
 		(void)unlinkat(saved, name, 0);
 	} else if (image) {
-		/* Its files are missing, or the sandbox lives. */
+		/* The files of this image are missing, or the sandbox is running. */
 		if (faccessat(saved, image, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    saved_is_awake(n, image))
 			(void)unlinkat(saved, name, 0);

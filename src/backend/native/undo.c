@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * undo.c - keep a copy of a sandbox's files, and restore them while its processes stay
+ * undo.c - keep a copy of a sandbox's files, and restore them without ending its
+ * processes
  *
  *	<state_dir>/undo/<id>		the copy of the upper directory of its root
  *	<state_dir>/undo/.new-<id>	an incomplete copy
@@ -9,7 +10,7 @@
  * A child without privileges on the host restores the files (files_child.h), through the
  * mounted root of the sandbox (os/tree_restore.h), while all processes of the sandbox are
  * stopped. If this process is killed before the end, the next engine of the same name
- *finds the marker and completes the work. The copy ends with the sandbox, or when it
+ * finds the marker and completes the work. The copy is removed when the sandbox ends or
  * hibernates.
  */
 #include "backend/native/undo.h"
@@ -58,7 +59,7 @@ static void undo_name(char name[UNDO_NAME_SIZE], const char *prefix, const char 
 	(void)snprintf(name, UNDO_NAME_SIZE, "%s%s", prefix, id);
 }
 
-/* A part of a copy must never be restored. */
+/* An incomplete copy must never be restored. */
 static void undo_remove(int undo, const char *id)
 {
 	char aside[UNDO_NAME_SIZE];
@@ -163,7 +164,7 @@ static int undo_open_root(struct native_sandbox *sandbox, int *ret_fd,
 	*ret_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (*ret_fd < 0)
 		return error_errno(err, errno, "open the root of the sandbox");
-	/* If init has ended, the number may belong to another process. */
+	/* If init has ended, another process may have its pid. */
 	if (poll(&alive, 1, 0) == 0)
 		return 0;
 	(void)close(TAKE_FD(*ret_fd));
@@ -240,7 +241,10 @@ int undo_restore(void *state, struct backend_sandbox *base, struct warren_undone
 	if (file < 0)
 		return error_errno(err, errno, "create a marker");
 	r = undo_run((struct native_sandbox *)base, copy, ret, err);
-	/* Without the marker, a copy that is left is restored only on request. */
+	/*
+	 * Once the marker is removed, a copy that still exists is restored only on
+	 * request.
+	 */
 	(void)unlinkat(undo, marker, 0);
 	if (r == 0)
 		undo_remove(undo, base->id);

@@ -14,8 +14,8 @@ int undo_forget(void *state, const char *id, struct warren_error *err);
 /* Remove the copy of a sandbox that ends. */
 void undo_drop(const struct native *n, const char *id);
 /*
- * Complete restorations that a crash interrupted; remove incomplete copies, and those of
- * sandboxes that do not live.
+ * Complete restorations that a crash interrupted; remove incomplete copies, and copies of
+ * sandboxes that no longer exist.
  */
 void undo_sweep(struct native *n);
 

@@ -10,7 +10,7 @@
  *	and its errno)		layers, creates the cgroup	mounts
  *	waits for the thread					becomes init
  *
- * Of the engine's memory, the child writes only to the plan, and ends by itself when it
+ * The child writes to no part of the engine's memory except the plan, and exits when it
  * fails. If the thread fails, it kills the child, and the caller waits for the child's
  * end.
  */

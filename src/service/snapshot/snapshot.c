@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot.c - make and delete snapshots, and complete what an earlier process began
+ * snapshot.c - create and delete snapshots, and finish the work of an earlier process
  *
  *	create	row `creating`; layer (the warden); image (warren-image); row `ready`
  *	delete	row `deleting`; no image; no row
@@ -23,17 +23,17 @@
 #include "service/core/module.h"
 #include "service/core/sandbox_job.h"
 
-#define SNAPSHOT_SWEEP_MAX 64 /* snapshots that are deleted at a time */
-#define SNAPSHOTS_AT_ONCE  8  /* the others wait for their turn */
-#define SNAPSHOTS_OF_ONE   4  /* tenant at once */
-/* Number that may wait; a client that disconnects leaves its snapshot behind. */
+#define SNAPSHOT_SWEEP_MAX 64 /* maximum number that is deleted at the same time */
+#define SNAPSHOTS_AT_ONCE  8  /* maximum number that is created at the same time */
+#define SNAPSHOTS_OF_ONE   4  /* the same, for one tenant */
+/* Maximum number that may wait. If a client disconnects, its snapshot still waits. */
 #define SNAPSHOTS_MAX        256
 #define SNAPSHOTS_MAX_OF_ONE 64
 
 struct snapshot_module {
 	struct snapshot_op *ops; /* in progress */
-	struct loop_task sweep;  /* delete what is dead */
-	struct loop_task start;  /* begin those whose turn has come */
+	struct loop_task sweep;  /* deletes unused snapshots without a name */
+	struct loop_task start;  /* starts waiting creations */
 };
 
 struct snapshot_op {
@@ -64,7 +64,10 @@ static struct snapshot_module *snapshot_module(struct service *s)
 
 static void snapshot_on_sweep(void *ctx);
 
-/* A snapshot may be dead now: delete it at the end of this turn of the loop. */
+/*
+ * A snapshot may have lost its last name and user: if so, delete it at the end of this
+ * turn of the loop.
+ */
 static void snapshot_sweep_soon(struct service *s)
 {
 	struct snapshot_module *m = snapshot_module(s);
@@ -107,7 +110,7 @@ static unsigned snapshot_count(struct service *s, const char *tenant, bool has_t
 	return n;
 }
 
-/* Begin one that waits, and whose tenant has not used up its turns. */
+/* Start the first waiting creation whose tenant has not reached its maximum. */
 static bool snapshot_start_one(struct service *s)
 {
 	struct permit before = s->permit;
@@ -133,7 +136,10 @@ static void snapshot_on_start(void *ctx)
 		;
 }
 
-/* Begin those whose turn has come, but not within the operation that ends. */
+/*
+ * Start waiting creations, in a later turn of the loop and not within the operation that
+ * has just ended.
+ */
 static void snapshot_next(struct service *s)
 {
 	struct snapshot_module *m = snapshot_module(s);
@@ -179,7 +185,9 @@ static void snapshot_on_removed(void *ctx, int r, const char *json UNUSED,
 
 	if (r == 0 || r == -ENOMEDIUM)
 		r = db_forget_snapshot(s->db, op->id, &err);
-	/* The row stays `deleting`, so it is gone for clients: gc.c tries again. */
+	/*
+	 * The row stays `deleting`, so clients do not see the snapshot; gc.c tries again.
+	 */
 	if (r < 0 && !s->closing)
 		service_untidy(s);
 	if (op->failure.code)
@@ -197,7 +205,9 @@ static void snapshot_op_delete(struct snapshot_op *op)
 	image_ask(op->service, IMAGE_REMOVE_SNAPSHOT, ref, snapshot_on_removed, op);
 }
 
-/* Delete the snapshot if it has no name and no user; the rest is left for gc.c. */
+/*
+ * Delete the snapshot if it has no name and no user. After a failure, gc.c tries again.
+ */
 static void snapshot_delete_if_dead(struct service *s, const char *tenant, const char *id,
 				    service_done_fn done, void *ctx)
 {
@@ -274,7 +284,7 @@ int snapshot_tag(struct service *s, const char *tenant, const char *word,
 
 static void snapshot_op_fail(struct snapshot_op *op, const struct warren_error *err)
 {
-	/* The next process deletes it if this one ends. */
+	/* If this process ends, the next one deletes the snapshot. */
 	if (!op->recorded || op->service->closing) {
 		snapshot_op_end(op, -err->code, err);
 		return;
@@ -352,11 +362,11 @@ static void snapshot_on_image(void *ctx, int r, const char *json, size_t size,
 		return;
 	}
 	event_emit_snapshot(s, EVENT_SNAPSHOT_CREATED, op->tenant, name ? name : op->id);
-	snapshot_sweep_soon(s); /* it may have taken the name of another one */
+	snapshot_sweep_soon(s); /* another snapshot may have lost its name to it */
 	snapshot_op_end(op, 0, NULL);
 }
 
-/* The job has ended: the files are copied, and the sandbox continues. */
+/* Called when the files are copied, and the sandbox continues. */
 static void snapshot_on_job(void *ctx, int r, const struct warren_error *failure)
 {
 	struct snapshot_op *op = ctx;
@@ -453,7 +463,7 @@ static void snapshot_begin(struct snapshot_op *op)
 	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->sandbox);
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	/* It may have waited for long. */
+	/* The token may have become invalid while the creation waited. */
 	if (permit_check(op->service, &op->permit, &err) < 0)
 		snapshot_op_fail(op, &err);
 	else if (sandbox && sandbox->row.state == SANDBOX_HIBERNATED)
@@ -545,7 +555,10 @@ static void snapshot_on_sweep(void *ctx)
 	snapshot_gc(ctx);
 }
 
-/* Its row is deleted in this turn, and with it the record that it uses a snapshot. */
+/*
+ * The row of the sandbox is deleted in this turn of the loop, and then the sandbox no
+ * longer uses its snapshot.
+ */
 static void snapshot_sandbox_forget(struct sandbox *sandbox)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot.h - snapshots: the files of a sandbox at one instant, as an image of a tenant
+ * snapshot.h - snapshots: the files of a sandbox at one instant, stored as a tenant's
+ * image
  *
- * The warden copies the files and starts warren-image, which makes the image. A snapshot
- * has a row before it has an image, and until its image is deleted, so that the next
- * process can complete what a killed one has begun. Only its own tenant can name it.
+ * The warden copies the files and starts warren-image, which creates the image. The row
+ * of a snapshot is written before its image is created, and deleted after its image is
+ * deleted. So if the service is killed, the next process can finish the work. Only its
+ * own tenant can name it.
  */
 #ifndef SERVICE_SNAPSHOT_SNAPSHOT_H
 #define SERVICE_SNAPSHOT_SNAPSHOT_H
@@ -13,7 +15,7 @@
 
 extern const struct service_module snapshot_hooks;
 
-/* What a tenant may have; 0: no limit. */
+/* The quotas of a tenant; 0: no limit. */
 struct snapshot_quota {
 	uint64_t snapshots, bytes;
 };
@@ -30,21 +32,22 @@ typedef void (*snapshot_done_fn)(void *ctx, int r, const char *id,
 				 const struct warren_error *err);
 
 /*
- * Make a snapshot; a sandbox that hibernates is woken. @done gets -EINVAL: the name is
+ * Create a snapshot; a sandbox that hibernates is woken. @done gets -EINVAL: the name is
  * wrong; -EUSERS: the quota is exhausted (service_denied()); -ESTALE: the state of the
  * sandbox does not allow it; or an error of the warden or of warren-image.
  */
 void snapshot_create(struct sandbox *sandbox, const struct snapshot_request *request,
 		     snapshot_done_fn done, void *ctx);
 
-/* Give the snapshot @word another name. -ENOENT: there is none. */
+/* Give the snapshot @word another name. -ENOENT: there is no such snapshot. */
 int snapshot_tag(struct service *s, const char *tenant, const char *word,
 		 const char *name, char ret_id[ID_LEN + 1], struct warren_error *err);
 
 /*
  * Remove the name @word of a snapshot, or all names if it is an id. Without a name, the
- * snapshot is deleted. @done gets -ENOENT: there is none; -EBUSY: sandboxes use it, and
- * @force is false. With @force, it is deleted when they are gone.
+ * snapshot is deleted. @done gets -ENOENT: there is no such snapshot; -EBUSY: sandboxes
+ * use it, and @force is false. With @force, the snapshot is deleted together with the
+ * last of them.
  */
 void snapshot_delete(struct service *s, const char *tenant, const char *word, bool force,
 		     service_done_fn done, void *ctx);
