@@ -7,9 +7,9 @@
  * bytes if that is more. A flow asks before it reads, and waits while the bucket is
  * empty.
  *
- * Bytes that count against `total_bytes` are leased before they are used: the service is
- * told first, so that a process that dies never makes a sandbox's limit larger. What was
- * leased and not used is lost then.
+ * Bytes that count against `total_bytes` are leased before they are used: the service
+ * first records the lease. So if this process dies, a sandbox never gets more than its
+ * limit. Bytes that were leased and not used are then lost.
  */
 #ifndef EGRESS_ACCOUNT_H
 #define EGRESS_ACCOUNT_H
@@ -29,8 +29,8 @@
 struct account {
 	struct policy_limits limits;
 	struct egress_usage usage;
-	uint64_t lost;   /* leased by a process that died, and perhaps used */
-	uint64_t leased; /* total bytes, up to which the service knows */
+	uint64_t lost;   /* leased by a process that died; they may have been used */
+	uint64_t leased; /* total bytes that the service has recorded */
 	uint64_t tokens;
 	uint64_t filled; /* ms */
 };
@@ -40,8 +40,8 @@ void account_set_limits(struct account *a, const struct policy_limits *limits,
 /* How many of @want bytes may be read now; 0: wait. */
 uint64_t account_allowance(struct account *a, uint64_t want, uint64_t now);
 /*
- * Does less of the last lease remain than is good for the throughput, or than the @want
- * bytes that are needed at once?
+ * Is a new lease needed? True if fewer than @want bytes of the last lease remain, or so
+ * few that flows would soon wait.
  */
 bool account_wants_lease(const struct account *a, uint64_t want);
 /*
@@ -49,13 +49,16 @@ bool account_wants_lease(const struct account *a, uint64_t want);
  * value has been sent to the service.
  */
 uint64_t account_next_lease(const struct account *a, uint64_t want);
-/* Return what the service must know if @leased is the lease. */
+/* Return the usage to report to the service if @leased is the lease. */
 struct egress_usage account_usage(const struct account *a, uint64_t leased);
-/* Continue with the usage that the service knows. */
+/* Continue with the usage that the service has recorded. */
 void account_restore(struct account *a, const struct egress_usage *usage);
 /* Count bytes that were read. */
 void account_add(struct account *a, uint64_t in, uint64_t out);
-/* The same for a message as a whole. False: the lease has too few bytes left for it. */
+/*
+ * Like account_add(), for a whole message. False: too few bytes of the lease remain for
+ * it.
+ */
 bool account_add_message(struct account *a, uint64_t in, uint64_t out);
 /* Return whether the sandbox has used all of its bytes. */
 bool account_is_exhausted(const struct account *a);

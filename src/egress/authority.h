@@ -8,12 +8,11 @@
  *
  * The authority is a file with mode 0600: an EC key (P-256) and a certificate that is
  * valid for ten years. It is created once and never replaced. Each service has its own,
- * so its key is worth nothing outside the sandboxes of that service. The certificate
- * cannot be used to issue other authorities, nor certificates for addresses.
+ * so its key is useless outside the sandboxes of that service. The certificate cannot be
+ * used to issue other authorities, nor certificates for addresses.
  *
- * Certificates for hosts are made in memory when they are needed. They share one key,
- * which ends with the process, and are valid for a day. The least recently used are
- * dropped.
+ * Certificates for hosts are created in memory when they are needed, and are valid for a
+ * day. They share one key, which is never stored. The least recently used are dropped.
  */
 #ifndef EGRESS_AUTHORITY_H
 #define EGRESS_AUTHORITY_H
@@ -31,8 +30,9 @@ struct authority;
 struct ssl_st;
 
 /*
- * Create the file @path, which is complete and on the disk once it exists. If it exists,
- * it stays as it is, and the call succeeds. Blocks until the disk has written.
+ * Create the file @path. It gets its name only when it is complete and synced to the
+ * disk. If the file exists already, it is not changed, and the call succeeds. Blocks
+ * until the file is on the disk.
  */
 int authority_create(const char *path, struct warren_error *err) MUST_CHECK;
 /*

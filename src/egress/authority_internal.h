@@ -23,7 +23,10 @@ struct authority_request {
 	size_t n;
 };
 
-/* authority_file.c: make and sign a certificate; NULL: the error queue says why. */
+/*
+ * authority_file.c: create and sign a certificate; NULL: OpenSSL's error queue has the
+ * reason.
+ */
 X509 *authority_sign(const struct authority_request *q);
 /* Set an error from OpenSSL's error queue; return its code. */
 int authority_fail(struct warren_error *err, const char *what);

@@ -140,8 +140,8 @@ static void control_on_denied(void *ctx, const char *id, const char *json)
 }
 
 /*
- * It arrives even if this process dies after that. Messages in the queue have older
- * values, so they must go first.
+ * Once it is sent, the message arrives even if this process dies. Messages in the queue
+ * have older values, so they must be sent first.
  */
 static bool control_on_lease(void *ctx, const struct egress_usage_row *row)
 {

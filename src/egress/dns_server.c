@@ -8,8 +8,8 @@
  * later.
  *
  * A name that is not allowed is answered with NXDOMAIN. With REFUSED or SERVFAIL, clients
- * would ask again, or report a temporary failure, after which programs try again. When
- * all bytes of the sandbox are used, REFUSED is right: the limit may be raised.
+ * would ask again, or report a temporary failure, so that programs try again. When all
+ * bytes of the sandbox are used, REFUSED is right: the limit may be raised.
  *
  * A query that is resolved outside and its answer count as bytes of the sandbox, because
  * the name and its existence can carry data.
@@ -37,7 +37,7 @@ struct dns_op {
 	union resolver_address local; /* the address that the query was sent to */
 	struct dns_query q;
 	size_t n;     /* size of the query as it was received */
-	bool counted; /* so the answer counts, too */
+	bool counted; /* the query was counted, so the answer counts, too */
 	uint8_t data[DNS_SERVER_QUERY_MAX];
 	char name[HOST_TEXT_SIZE]; /* in lower case */
 };
@@ -183,7 +183,10 @@ static void dns_server_judge(struct dns_op *op)
 	if (host_parse_single(op->q.name, strlen(op->q.name), op->name, &q.host, &err) <
 		    0 ||
 	    q.host.kind != HOST_NAME) {
-		/* It has no form in which it could be listed, so it is only counted. */
+		/*
+		 * The name cannot be written as a host, so the denial is counted but not
+		 * listed.
+		 */
 		sb->account.usage.denied++;
 		egress_usage_changed(sb);
 		dns_server_answer(op, DNS_NXDOMAIN, NULL, 0);

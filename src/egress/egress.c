@@ -77,8 +77,8 @@ static void egress_cut(void *ctx)
 }
 
 /*
- * Reserve bytes with the service, @want or more. If it cannot be told now, they are not
- * used.
+ * Lease @want bytes or more from the service. If the message cannot be sent now, the
+ * bytes are not used.
  */
 static void egress_lease(struct egress_sandbox *sb, uint64_t want)
 {

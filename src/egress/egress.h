@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * egress.h - connects sandboxes to the outside, as far as their policies allow
+ * egress.h - makes the connections of sandboxes that their policies allow
  *
  *	struct egress *e;
  *
@@ -29,9 +29,9 @@
  *	http_flow.c  judges each request, writes it anew, and follows the responses
  *	dns_server.c answers DNS queries
  *
- * Nothing of a client's bytes is forwarded before policy_decide() allowed what they ask
- * for. Everything runs in one event loop, and each callback does a bounded amount of
- * work, so that a sandbox with many connections does not delay the others.
+ * No byte of a client is forwarded before policy_decide() has allowed the request.
+ * Everything runs in one event loop, and each callback does a bounded amount of work, so
+ * that a sandbox with many connections does not delay the others.
  */
 #ifndef EGRESS_EGRESS_H
 #define EGRESS_EGRESS_H
@@ -54,14 +54,17 @@ struct egress_options {
 	const char *dns_servers;
 	/* Terminates TLS; borrowed. NULL: no TLS is terminated (terminate.h). */
 	struct terminate *terminate;
-	/* What this machine has for TCP, in bytes; 0: it is not known. */
+	/* Memory for TCP on this machine, in bytes; 0: not known. */
 	uint64_t tcp_memory;
 	/*
-	 * Called for denials, with the JSON that egress_write_json() lists; not for all,
-	 * if a sandbox has many in a second.
+	 * Called for denials, with the JSON that egress_write_json() lists. If a sandbox
+	 * has many denials in a second, this is not called for all of them.
 	 */
 	void (*denied)(void *ctx, const char *id, const char *json);
-	/* Tell the service of bytes before they are used (account.h). False: later. */
+	/*
+	 * Report a lease of bytes to the service before they are used (account.h). False:
+	 * not possible now; try again later.
+	 */
 	bool (*lease)(void *ctx, const struct egress_usage_row *row);
 	void *ctx;
 };

@@ -66,7 +66,7 @@ struct egress_sandbox {
 	size_t policy_len;
 	struct policy policy;
 	struct policy_index *index;
-	bool denies_names; /* so bytes must not hide one (first.h) */
+	bool denies_names; /* the first bytes must not hide such a name (first.h) */
 	int tcp, udp;
 	struct loop_watch *tcp_watch, *udp_watch;
 	struct loop_timer *timer; /* continues what had to wait: flows, accept(2) */
@@ -76,7 +76,7 @@ struct egress_sandbox {
 	struct record record;
 	struct egress_flow *flows;
 	size_t n_flows, n_grown;
-	int buffer_size; /* of the connections that come next (sockmem.h) */
+	int buffer_size; /* of the next connections (sockmem.h) */
 	struct egress_flow *waiting, **waiting_tail; /* flows that wait for tokens */
 	struct lookup_client *lookups;
 	struct dns_op *dns_ops; /* queries whose names are being resolved */
@@ -91,22 +91,22 @@ struct egress_sandbox {
  * if its policy allows every form that the flow can take.
  */
 enum egress_flow_state {
-	/* The client speaks SOCKS to us; then FLOW_OPEN. */
+	/* The client speaks SOCKS to warren-egress; then FLOW_OPEN. */
 	EGRESS_FLOW_SOCKS,
-	/* The client speaks DNS to us, until it ends. */
+	/* The client speaks DNS to warren-egress, until the flow ends. */
 	EGRESS_FLOW_DNS,
 	/* The destination is known, and nothing was forwarded. Collects the first bytes
 	 * of the client; then FLOW_RAW, FLOW_HTTP or a reset. */
 	EGRESS_FLOW_OPEN,
-	/* The client's TLS is terminated, and its handshake is under way (terminate.c);
-	 * then FLOW_HTTP. */
+	/* The client's TLS is terminated, and its handshake is in progress
+	 * (terminate.c); then FLOW_HTTP. */
 	EGRESS_FLOW_TLS,
 	/* Allowed; all bytes are forwarded as they are. */
 	EGRESS_FLOW_RAW,
 	/* Each request is judged and written anew (http_flow.c). A CONNECT leads to
 	 * FLOW_OPEN, an accepted upgrade to FLOW_RAW. */
 	EGRESS_FLOW_HTTP,
-	/* The last answer was sent. What the client sends is discarded until it closes.
+	/* The last answer was sent. Bytes from the client are discarded until it closes.
 	 */
 	EGRESS_FLOW_LINGER,
 	EGRESS_FLOW_STATES,
@@ -116,11 +116,11 @@ enum upstream_state {
 	UPSTREAM_NONE,
 	UPSTREAM_RESOLVING,
 	UPSTREAM_CONNECTING,
-	UPSTREAM_SECURING, /* connected; the TLS handshake is under way */
+	UPSTREAM_SECURING, /* connected; the TLS handshake is in progress */
 	UPSTREAM_READY,
 };
 
-/* How a client wants to know whether its destination was reached. */
+/* The reply that tells the client of a proxy whether its destination was reached. */
 enum front_owed {
 	FRONT_OWES_NOTHING,
 	FRONT_OWES_CONNECT,
@@ -137,13 +137,16 @@ struct egress_flow {
 	enum front_owed reply; /* owed to the client */
 	struct end client, server;
 	struct loop_timer *timer;
-	struct loop_task task;                      /* frees the flow */
-	struct loop_task again;                     /* reads what was decrypted before */
-	bool over;                                  /* only its memory is left */
+	struct loop_task task; /* frees the flow */
+	/* Reads bytes that are already decrypted. */
+	struct loop_task again;
+	/* The flow has ended, and will be freed. */
+	bool over;
 	struct egress_flow *wait_next, **wait_prev; /* while it waits for tokens */
-	bool doomed;       /* will be denied, whatever the first bytes are */
-	bool server_spoke; /* in EGRESS_FLOW_OPEN: before the client did */
-	uint32_t number;   /* number of the destination's name; 0: none */
+	bool doomed; /* will be denied, whatever the first bytes are */
+	/* In EGRESS_FLOW_OPEN: the server sent bytes before the client. */
+	bool server_spoke;
+	uint32_t number; /* number of the destination's name; 0: none */
 
 	/*
 	 * What was judged last: the destination, and what the client does there. `q.host`
@@ -151,7 +154,7 @@ struct egress_flow {
 	 */
 	struct request q;
 	char *name, *method, *path;
-	char *shown; /* a name that the client showed for an address */
+	char *shown; /* the name that a client of an address sent in its first bytes */
 
 	/* upstream.c */
 	struct lookup lookup;
@@ -171,10 +174,10 @@ struct egress_flow {
 	/* sockmem.c */
 	struct egress_flow *grown_next, **grown_prev; /* NULL: its buffers are small */
 	uint64_t moved;                               /* ms; when it last carried bytes */
-	uint64_t moved_next; /* bytes after which it is looked at again */
+	uint64_t moved_next; /* number of bytes at which the flow is checked again */
 };
 
-/* The share of one flow: the more flows there are, the less each of them may hold. */
+/* The share of one flow: the more flows a sandbox has, the less memory each may use. */
 static inline size_t egress_share(const struct egress_sandbox *sb, size_t all, size_t max)
 {
 	size_t share = all / (sb->n_flows + 1);
@@ -197,7 +200,7 @@ static inline size_t egress_head_max(const struct egress_sandbox *sb)
 /* ---------------------------------------------------------------------- egress.c */
 
 void egress_usage_changed(struct egress_sandbox *sb);
-/* Count bytes that were read from the server (in) or for it (out). */
+/* Count bytes that came from the server (in) or are for the server (out). */
 void egress_count(struct egress_flow *f, uint64_t in, uint64_t out);
 /*
  * Count a message of DNS. False: too few bytes are left, so it must not be used, and is
@@ -206,9 +209,9 @@ void egress_count(struct egress_flow *f, uint64_t in, uint64_t out);
 bool egress_count_message(struct egress_sandbox *sb, uint64_t in, uint64_t out);
 /* How much may be read now; 0: the flow is resumed later. */
 size_t egress_allowance(struct egress_flow *f, size_t want);
-/* The flow does not wait any more. */
+/* Remove the flow from the list of waiting flows. */
 void egress_stop_waiting(struct egress_flow *f);
-/* Record a denial; @why, if not NULL, instead of the text of the decision. */
+/* Record a denial. @why replaces the text of the decision if it is not NULL. */
 void egress_denied(struct egress_sandbox *sb, const struct request *q,
 		   const struct decision *d, const char *why);
 
@@ -218,9 +221,9 @@ void egress_denied(struct egress_sandbox *sb, const struct request *q,
 void egress_flow_accept(struct egress_sandbox *sb, int fd);
 /* Close both sockets. The memory is freed later; @f->over is set. */
 void egress_flow_end(struct egress_flow *f);
-/* The same, but the client sees a reset. */
+/* Like egress_flow_end(), but the client sees a reset. */
 void egress_flow_reset(struct egress_flow *f);
-/* Deny @q and reset. */
+/* Record that @q is denied, and reset the flow. */
 void egress_flow_deny(struct egress_flow *f, const struct request *q,
 		      const struct decision *d, const char *why);
 /* Send queued bytes, then discard what the client sends until it closes. */
@@ -234,18 +237,19 @@ bool egress_flow_wants_server(const struct egress_flow *f);
  * stands for no known name, or there is no memory.
  */
 bool egress_flow_set_host(struct egress_flow *f, const struct host *h, uint16_t port);
-/* The destination is known: judge it as far as possible, and go on. */
+/* Continue when the destination is known: judge it as far as possible. */
 void egress_flow_open(struct egress_flow *f);
 /* Judge again by a new policy. */
 void egress_flow_judge_again(struct egress_flow *f);
 /* Remember what the client does, for egress_flow_judge_again(). False: no memory. */
 bool egress_flow_set_request(struct egress_flow *f, const char *method, const char *path);
 /*
- * Record the use of the destination, once the request is known and the server is
- * connected: call this after each of both. What could not be reached is not recorded.
+ * Record the use of the destination, if the request is known and the server is connected.
+ * Call this after each of these two events. A destination that could not be reached is
+ * not recorded.
  */
 void egress_flow_record(struct egress_flow *f);
-/* What upstream.c found. */
+/* upstream.c calls these with its result. */
 void egress_flow_connected(struct egress_flow *f);
 void egress_flow_unreachable(struct egress_flow *f, int status, const char *why);
 void egress_flow_address_denied(struct egress_flow *f, const struct request *q,
@@ -253,28 +257,30 @@ void egress_flow_address_denied(struct egress_flow *f, const struct request *q,
 
 /* -------------------------------------------------------------------- upstream.c */
 
-/* Resolve and connect to the destination of @f->q, as far as addresses are allowed. */
+/* Resolve the destination of @f->q, and connect to one of its allowed addresses. */
 void upstream_start(struct egress_flow *f);
-/* Close the upstream, or what has begun of it. */
+/* Close the upstream, or cancel the attempt to connect. */
 void upstream_stop(struct egress_flow *f);
 
 /* ----------------------------------------------------------------------- front.c */
 
 void front_socks_read(struct egress_flow *f);
-/* Answer the client of a proxy: @status of HTTP, 200 for success. */
+/* Answer the client of a proxy. @status is an HTTP status; 200 means success. */
 void front_reply(struct egress_flow *f, int status, const char *why);
 
 /* ----------------------------------------------------------------------- relay.c */
 
 void relay_from_client(struct egress_flow *f);
-/* Bytes that relay.c has read from the server, and could not send yet. */
+/*
+ * Send the client bytes that relay.c has read from the server and could not send before.
+ */
 void relay_push_client(struct egress_flow *f);
 void relay_on_server(struct egress_flow *f, unsigned events);
-/* Forward the first bytes, and begin. */
+/* Forward the first bytes, and begin to relay. */
 void relay_start(struct egress_flow *f);
 /*
- * The body of an HTTP response, which is spliced: take a pipe for it (false: there is
- * none left), move at most @max bytes into the empty pipe, and send what is in the pipe.
+ * Splice the body of an HTTP response: take a pipe for it (false: there is none left),
+ * move at most @max bytes into the empty pipe, and send the bytes in the pipe.
  * relay_body() returns the number of bytes; 0: the server has closed; -EAGAIN; -EPIPE:
  * the client has gone; another -errno: the server has. relay_push_body() returns 0 when
  * the pipe is empty, or -EAGAIN or -EPIPE.
@@ -304,9 +310,9 @@ void http_flow_free(struct egress_flow *f);
 
 void dns_server_on_udp(void *ctx, unsigned events);
 void dns_server_read_tcp(struct egress_flow *f);
-/* The flow ends: its query must not be answered. */
+/* Called when a flow ends: drop its query without an answer. */
 void dns_server_forget(struct egress_flow *f);
-/* The sandbox ends: the same for all its queries. */
+/* Called when a sandbox ends: drop all its queries without an answer. */
 void dns_server_stop(struct egress_sandbox *sb);
 
 /* egress.c: count a flow that begins or ends. */

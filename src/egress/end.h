@@ -29,7 +29,7 @@ struct end {
 	bool ended;          /* everything from its peer was read */
 	bool finishing;      /* close our half when the queue is empty */
 	bool finished;       /* our half is closed */
-	bool cut;            /* its peer closed without the end of its TLS */
+	bool cut;            /* its peer closed the connection without ending TLS */
 	bool tls_writes;     /* the handshake waits to write */
 	bool bounded;        /* its buffers have grown enough (sockmem.h) */
 	struct end_tls *tls; /* NULL: the bytes are not encrypted */
@@ -68,8 +68,8 @@ int end_write(struct end *e, const void *data, size_t n);
 /* Send queued bytes. 0 or -errno. */
 int end_flush(struct end *e);
 /*
- * Close our half after everything queued was sent. With @cut set, the peer is not told
- * that all was sent.
+ * Close our half after everything queued was sent. If @cut is set, TLS is not ended, so
+ * that the peer does not take the data as complete.
  */
 void end_finish(struct end *e);
 

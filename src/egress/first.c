@@ -65,7 +65,7 @@ static size_t first_span(const char *data, size_t n, const char *set)
 	return i;
 }
 
-/* HTTP, perhaps after blank bytes, which some servers skip. */
+/* HTTP, perhaps after whitespace, which some servers skip. */
 static enum first_kind first_text(const char *data, size_t n)
 {
 	size_t blank = first_span(data, n, FIRST_BLANK);
@@ -79,7 +79,7 @@ static enum first_kind first_text(const char *data, size_t n)
 	return kind;
 }
 
-/* Records other than a handshake before it, or the form of SSL 2. */
+/* TLS with other records before the handshake, or SSL 2. */
 static enum first_kind first_odd_tls(const unsigned char *data, size_t n)
 {
 	if (data[0] >= 0x14 && data[0] <= 0x18)
@@ -107,7 +107,7 @@ static bool first_mentions_http(const char *line, size_t n)
 	return false;
 }
 
-/* Not well-formed HTTP: can a server take it for that? */
+/* Malformed HTTP: could a server read it as HTTP? */
 static enum first_kind first_odd_line(const char *line, size_t n)
 {
 	static const char proxy[] = "PROXY "; /* what a load balancer sends first */
@@ -119,7 +119,7 @@ static enum first_kind first_odd_line(const char *line, size_t n)
 		return FIRST_ODD;
 	if (first_mentions_http(line, len))
 		return FIRST_ODD;
-	/* The end of the line, or a byte that no line has. */
+	/* The end of the line, or a byte that a line cannot contain. */
 	if (len < n)
 		return FIRST_OTHER;
 	return n < FIRST_LINE_MAX ? FIRST_MORE : FIRST_ODD;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * first.h - what the first bytes of a client are
+ * first.h - classify the first bytes of a client: TLS, HTTP or something else
  *
- * A wrong guess is safe. What is neither TLS nor HTTP needs a rule that allows every form
- * of a connection, and what is taken for HTTP or TLS must then be parsed as such.
+ * A wrong result does no harm. A connection that seems to be neither TLS nor HTTP needs a
+ * rule that allows every form of a connection, and one that seems to be HTTP or TLS must
+ * then be valid HTTP or TLS.
  *
- * Servers read more than they should: some skip blank bytes before a request, accept
- * other separators, or older forms of TLS. A request after blank bytes is FIRST_ODD, or
+ * Some servers accept more than they should: whitespace before a request, other
+ * separators, or older forms of TLS. A request after whitespace is FIRST_ODD, or
  * FIRST_HTTP after the one empty line that HTTP permits, so that its Host is compared in
- * any case. Where a rule denies a name, such bytes would hide the name. The caller is
- * then wary: it waits for a whole line, and bytes that any server could take for HTTP or
+ * any case. If a rule denies a name, such bytes could hide that name. The caller then
+ * sets `wary`: a whole line is needed, and bytes that any server could read as HTTP or
  * TLS are FIRST_ODD.
  */
 #ifndef EGRESS_FIRST_H

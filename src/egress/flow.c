@@ -442,7 +442,7 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 		terminate_start(f);
 		return;
 	}
-	/* What is inside could be a name that a rule denies. */
+	/* The encrypted name could be one that a rule denies. */
 	if (h->ech && f->sandbox->denies_names) {
 		egress_flow_deny(f, &f->q, &(struct decision){ 0 },
 				 "the TLS handshake has an encrypted name (ECH), and a "
@@ -452,7 +452,7 @@ static void egress_flow_judge_tls(struct egress_flow *f)
 	egress_flow_judge_raw(f, f->q.protocol);
 }
 
-/* Neither HTTP nor TLS, or not in a form that everyone reads in the same way. */
+/* Neither HTTP nor TLS, or in a form that some servers read differently. */
 static void egress_flow_judge_odd(struct egress_flow *f)
 {
 	egress_flow_deny(f, &f->q, &(struct decision){ 0 },

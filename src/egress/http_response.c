@@ -144,7 +144,7 @@ static void http_flow_server_end(struct egress_flow *f)
 	if (h->busy && h->in_body && h->body.kind == HTTP_BODY_UNTIL_CLOSE)
 		http_flow_response_end(f);
 	else if (!h->busy)
-		/* The connection is idle: the client connects again. */
+		/* The connection was idle, so the client connects again. */
 		egress_flow_linger(f);
 	else
 		http_flow_fail(f, 502, "the server closed the connection");
@@ -193,7 +193,7 @@ static void http_flow_splice(struct egress_flow *f)
 			http_flow_server_end(f);
 			return;
 		}
-		/* Bytes of such a body are only counted. */
+		/* If a body is spliced, its bytes are only counted. */
 		(void)http_body_take(&h->body, f->sandbox->egress->scratch, (size_t)n,
 				     &piece, &len);
 		moved += (size_t)n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lookup.c - queries of names: which of them is next, and who gets the result
+ * lookup.c - queries of names: choose the next one, and deliver results
  *
  * Results are delivered by a task, a few at a time: thousands of connections may wait for
  * one name, and each of them then connects.
@@ -15,12 +15,14 @@
 #include "network/host.h"
 
 #define LOOKUP_BUCKETS 64
-#define LOOKUP_TURN    16 /* results that are delivered before others have their turn */
+/* Number of results that are delivered in one turn of the loop. */
+#define LOOKUP_TURN 16
 
 enum lookup_state {
-	LOOKUP_WAITING,  /* in the queue of its client; then LOOKUP_RUNNING */
-	LOOKUP_RUNNING,  /* the resolver has it; then LOOKUP_FINISHED */
-	LOOKUP_FINISHED, /* in the queue of results; it is freed when all have it */
+	LOOKUP_WAITING, /* in the queue of its client; then LOOKUP_RUNNING */
+	LOOKUP_RUNNING, /* the resolver has it; then LOOKUP_FINISHED */
+	/* In the queue of results; freed when all lookups have the result. */
+	LOOKUP_FINISHED,
 };
 
 /* A query of a name, and the lookups that get its result. */
@@ -45,7 +47,7 @@ struct lookup_negative {
 
 struct lookup_client {
 	struct lookups *all;
-	/* In the circle of those whose turn comes; NULL: it has nothing to start. */
+	/* In the ring of clients that take turns; NULL: there is nothing to start. */
 	struct lookup_client *turn_next, **turn_prev;
 	struct lookup_query *buckets[LOOKUP_BUCKETS]; /* waiting and running */
 	struct lookup_query *waiting, **waiting_tail;
@@ -129,7 +131,7 @@ static void lookup_query_free(struct lookup_query *q)
 
 /* --------------------------------------------------------------------------- turns */
 
-/* The client takes part in the turns while it has something that it may start. */
+/* A client is in the ring while it has a query that it may start. */
 static void lookup_client_update(struct lookup_client *c)
 {
 	bool ready = c->waiting && c->n_running < LOOKUP_QUERIES_EACH;

@@ -86,8 +86,8 @@ struct egress_main_words {
 
 /*
  * Create the files that are missing. Without them, some rules cannot be applied, and are
- * refused. This must not close the network of sandboxes that do not need them, so a full
- * disk is no reason to end. False: there is no authority.
+ * refused. Sandboxes that do not need them must keep their network, so the program
+ * continues even if the disk is full. False: there is no authority.
  */
 static bool egress_main_create(const struct egress_main_words *w)
 {
@@ -139,7 +139,7 @@ static int egress_main_parse_id(const char *option, const char *text,
 	return 0;
 }
 
-/* Keep only what is needed to become another user. */
+/* Keep only the capabilities that are needed to become another user. */
 static int egress_main_drop_root(struct warren_error *err)
 {
 	int r = caps_bound(0, err);
@@ -152,8 +152,8 @@ static int egress_main_drop_root(struct warren_error *err)
 }
 
 /*
- * Create and read the files as their owner. Then become the user, from which there is no
- * way back. Root starts the program; other users have no choice.
+ * Create and read the files as their owner. Then become the user for good. Only root can
+ * change users; if another user starts the program, nothing changes.
  */
 static int egress_main_files(const struct egress_main_words *w, struct terminate **ret,
 			     struct warren_error *err)

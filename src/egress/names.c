@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 #define NONE UINT32_MAX
-/* Number of numbers that an entry can have, one after another. */
+/* How many different numbers an entry can have over time. */
 #define NAMES_ROUNDS 7U
 
 _Static_assert(NAMES_ROUNDS *NAMES_MAX <= NAMES_SPACE, "numbers must not overlap");

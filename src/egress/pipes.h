@@ -3,8 +3,8 @@
  * pipes.h - a pool of pipes, through which splice(2) moves bytes between sockets
  *
  * A direction of a flow has a pipe only while it carries a lot of data. The number of
- * pipes is bounded, because the kernel bounds their memory by user: a flow that gets none
- * is copied through memory instead.
+ * pipes is bounded, because the kernel bounds their memory by user: if a flow gets no
+ * pipe, its bytes are copied through memory instead.
  */
 #ifndef EGRESS_PIPES_H
 #define EGRESS_PIPES_H

@@ -169,7 +169,7 @@ static void record_add_use(struct record *r, const struct host *host,
 void record_use(struct record *r, const struct request *q)
 {
 	record_add_use(r, &q->host, q);
-	/* A name does not suffice for such an address. */
+	/* For such an address, a rule for the name is not sufficient. */
 	if (q->host.name && q->has_address && q->address.special)
 		record_add_use(r, &q->address, q);
 }

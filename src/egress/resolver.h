@@ -5,7 +5,7 @@
  * This uses c-ares and not getaddrinfo(3), which blocks a thread for each name. A sandbox
  * can name servers that never answer, and would soon occupy all threads.
  *
- * Names are used as they are: there are no search domains. /etc/hosts counts.
+ * Names are used as they are, without search domains. /etc/hosts is read.
  */
 #ifndef EGRESS_RESOLVER_H
 #define EGRESS_RESOLVER_H
@@ -51,8 +51,8 @@ struct resolver *resolver_free(struct resolver *r);
 struct resolver_query *resolver_lookup(struct resolver *r, const char *name,
 				       resolver_done_fn *done, void *ctx);
 /*
- * The function will not be called, but the query continues outside. Accepts NULL; returns
- * NULL.
+ * Cancel a query: @done will not be called, but c-ares finishes the query. Accepts NULL;
+ * returns NULL.
  */
 struct resolver_query *resolver_cancel(struct resolver_query *q);
 

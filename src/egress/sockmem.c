@@ -26,7 +26,7 @@ enum {
 
 static void sockmem_set(int fd, int level, int option, int value)
 {
-	/* It is the same connection without it. */
+	/* The connection works without this setting. */
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
@@ -36,7 +36,7 @@ static int sockmem_share(const struct egress_sandbox *sb)
 	size_t all = SOCKMEM_ALL / (sb->egress->n_flows + 1), share = SOCKMEM_MIN;
 
 	own = own < all ? own : all;
-	/* In large steps, so that the listener rarely has to change. */
+	/* Use powers of two, so that the size for the listener rarely changes. */
 	while (share * 2 <= own && share * 2 <= SOCKMEM_MAX)
 		share *= 2;
 	return own >= SOCKMEM_MAX ? (int)SOCKMEM_MAX : (int)share;
@@ -75,7 +75,7 @@ unsigned sockmem_grants(uint64_t bytes)
 	return n ? (unsigned)n : 1;
 }
 
-/* Stop a receive buffer that has grown enough. */
+/* Stop the growth of a receive buffer that is large enough. */
 static void sockmem_bound(struct end *e)
 {
 	uint32_t info[SK_MEMINFO_VARS] = { 0 };
@@ -87,7 +87,7 @@ static void sockmem_bound(struct end *e)
 		return;
 	e->bounded = true;
 	sockmem_set(e->fd, SOL_SOCKET, SO_BUF_LOCK, LOCK_RECEIVE);
-	/* It may have grown beyond that at once. */
+	/* The buffer may already be larger. */
 	sockmem_set(e->fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, SOCKMEM_GROWN);
 }
 
@@ -111,7 +111,7 @@ void sockmem_release(struct egress_flow *f)
 	f->sandbox->egress->n_grown--;
 }
 
-/* Make a flow small again. */
+/* Give a flow small buffers again. */
 static void sockmem_shrink(struct egress_flow *f)
 {
 	const int fds[] = { f->client.fd, f->server.fd };
@@ -127,7 +127,7 @@ static void sockmem_shrink(struct egress_flow *f)
 	}
 }
 
-/* Take back what flows do not use: those of @sb, or of all if it is NULL. */
+/* Shrink the buffers of idle flows of @sb, or of all sandboxes if @sb is NULL. */
 static void sockmem_reclaim(struct egress *e, const struct egress_sandbox *sb)
 {
 	uint64_t now = loop_now(e->loop);
@@ -150,7 +150,7 @@ static bool sockmem_may_grow(const struct egress_sandbox *sb)
 	       sb->n_grown < (e->n_grown >= e->grants / 2 ? 1 : SOCKMEM_GRANTS_EACH);
 }
 
-/* The kernel adapts the buffers from now on, beginning with what a user may have. */
+/* From now on, the kernel adapts the buffers; this sets their initial size. */
 static void sockmem_open(int fd)
 {
 	if (fd < 0)

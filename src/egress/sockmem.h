@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sockmem.h - how much memory of the kernel the sockets of flows may hold
+ * sockmem.h - limit the kernel memory that the sockets of flows may hold
  *
  * The buffers of a socket outside are not charged to the sandbox, and the kernel lets
  * each grow to megabytes. A client that opens thousands of connections and reads none of
  * them would soon hold all the memory that the machine has for TCP. So:
  *
- *	- The buffers of a flow have a fixed size, which is smaller the more flows there
- *	  are: SOCKMEM_MIN to SOCKMEM_MAX bytes.
- *	- A flow that has carried SOCKMEM_STEP bytes may grow: the kernel adapts its
- *	  buffers as usual, up to SOCKMEM_GROWN. Only a few flows may, per sandbox and in
- *	  total. A flow that has grown stays so until it ends, or until its buffers are
- *	  empty and another flow asks. A client that stops reading therefore keeps others
- *	  of its own sandbox small, and no more.
+ * - The buffers of a flow have a fixed size, which is smaller the more flows there are:
+ *   SOCKMEM_MIN to SOCKMEM_MAX bytes. - A flow that has carried SOCKMEM_STEP bytes may
+ *   grow: the kernel adapts its buffers as usual, up to SOCKMEM_GROWN. Only a few flows
+ *   may grow, per sandbox and in total. A flow stays grown until it ends, or until its
+ *   buffers are empty and another flow wants to grow. So a client that stops reading can
+ *   only prevent flows of its own sandbox from growing.
  */
 #ifndef EGRESS_SOCKMEM_H
 #define EGRESS_SOCKMEM_H
@@ -38,15 +37,15 @@ struct egress_sandbox;
 /* How many flows may grow on a machine that has @bytes for TCP; 0: it is not known. */
 unsigned sockmem_grants(uint64_t bytes);
 
-/* Before a connection is accepted: it inherits the sizes of the listener. */
+/* Call this before a connection is accepted, because it inherits the listener's sizes. */
 void sockmem_set_listener(struct egress_sandbox *sb);
-/* Before a connection to a server is made. */
+/* Call this before a connection to a server is opened. */
 void sockmem_prepare(const struct egress_sandbox *sb, int fd);
-/* The socket is connected: its buffers stay as they are. */
+/* After a socket is connected: fix the size of its buffers. */
 void sockmem_fix(const struct egress_flow *f, int fd);
-/* The flow has carried bytes: it may grow now, or has grown enough. */
+/* Call this after a flow has carried bytes: lets it grow, or stops its growth. */
 void sockmem_moved(struct egress_flow *f);
-/* The flow ends. */
+/* Call this when a flow ends. */
 void sockmem_release(struct egress_flow *f);
 
 #endif /* EGRESS_SOCKMEM_H */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * terminate.h - TLS that ends here: with the client by a certificate of the authority,
- * with the server by the server's own certificate
+ * terminate.h - terminate TLS: one connection with the client, with a certificate of the
+ * authority, and another one with the server
  *
- * A flow is terminated if policy_terminates() says so. The client's handshake comes
- * first, and then its requests are judged as those of plain HTTP (http_flow.c). The
- * server is connected when the first request was allowed. Its certificate must be valid
- * for the name of the flow; otherwise the client gets an error and the server nothing.
+ * A flow is terminated if policy_terminates() says so. The handshake with the client
+ * comes first; then its requests are judged like those of plain HTTP (http_flow.c).
+ * warren-egress connects to the server when the first request is allowed. The server's
+ * certificate must be valid for the name of the flow; otherwise, the client gets an
+ * error, and no request is sent.
  */
 #ifndef EGRESS_TERMINATE_H
 #define EGRESS_TERMINATE_H
