@@ -32,7 +32,7 @@ static int tar_read_bad(struct warren_error *err, const char *what)
 
 /* ---------------------------------------------------------------------- numbers */
 
-/* Read octal text that ends with a blank or NUL, or, if the first bit is set, a binary
+/* Read octal text that ends with a space or NUL, or, if the first bit is set, a binary
  * number. */
 static int tar_read_field(const char *p, size_t n, uint64_t *ret)
 {

@@ -190,7 +190,7 @@ bool address_parse(const char *host, struct sockaddr_storage *ret)
 	n = strlen(text);
 	if (n > 0 && text[n - 1] == '.') /* the dot ends a complete name */
 		text[n - 1] = '\0';
-	/* inet_aton(3) ignores text after a blank, which a host must not contain. */
+	/* inet_aton(3) ignores text after whitespace, which a host must not contain. */
 	if (strpbrk(text, " \t\n\v\f\r") || inet_aton(text, &in.sin_addr) == 0)
 		return false;
 	(void)memcpy(ret, &in, sizeof(in));

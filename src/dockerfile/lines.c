@@ -208,7 +208,9 @@ int lines_init(struct lines *l, const char *text, size_t size, struct warren_err
 
 /* ------------------------------------------------------------ instructions */
 
-/* Remove an escape at the end of the line, and blanks after it: the line continues. */
+/*
+ * Remove an escape at the end of the line, and whitespace after it: the line continues.
+ */
 static bool line_continues(struct line *line, char escape)
 {
 	size_t n = line->n;

@@ -13,11 +13,11 @@
 
 /* How the text after the flags becomes words. */
 enum form {
-	FORM_WORDS,       /* blanks separate the words */
-	FORM_WORDS_JSON,  /* a JSON array, or blanks separate the words */
+	FORM_WORDS,       /* words separated by whitespace */
+	FORM_WORDS_JSON,  /* a JSON array, or words separated by whitespace */
 	FORM_COMMAND,     /* a JSON array, or one word for a shell */
 	FORM_JSON,        /* a JSON array */
-	FORM_ONE,         /* one word, which may contain blanks */
+	FORM_ONE,         /* one word, which may contain whitespace */
 	FORM_NAMES,       /* name or name=value, with quotes */
 	FORM_PAIRS,       /* name=value with quotes, or "name value" */
 	FORM_HEALTHCHECK, /* NONE, or CMD and a command */

@@ -122,7 +122,7 @@ struct dockerfile_mount {
 struct dockerfile_run {
 	char **argv;
 	char **env;   /* arguments that the command sees as variables */
-	char **proxy; /* the same, but no part of the cache key */
+	char **proxy; /* the same, but not part of the cache key */
 	char *script; /* file for the command, "#!..." from a heredoc; NULL: none */
 	struct dockerfile_mount *mounts;
 	size_t n_mounts;

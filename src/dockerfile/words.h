@@ -25,8 +25,8 @@ struct words_vars {
 };
 
 /*
- * Split at blanks. With @quotes, blanks in quotes and after an escape do not count. The
- * caller frees the list.
+ * Split at whitespace. With @quotes, whitespace in quotes and after an escape does not
+ * count. The caller frees the list.
  */
 int words_split(const char *text, bool quotes, char escape, char ***ret,
 		struct warren_error *err) MUST_CHECK;
@@ -47,7 +47,7 @@ int words_expand(const struct words_vars *vars, const char *word, char **ret,
 int words_expand_text(const struct words_vars *vars, const char *text, char **ret,
 		      struct warren_error *err) MUST_CHECK;
 
-/* Return whether @c is a blank. */
+/* Return whether @c is a space, tab or other whitespace. */
 bool words_blank(char c);
 
 #endif /* DOCKERFILE_WORDS_H */

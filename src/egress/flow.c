@@ -459,7 +459,7 @@ static void egress_flow_judge_odd(struct egress_flow *f)
 			 f->sandbox->denies_names
 				 ? "a server could read the first bytes as HTTP or TLS, "
 				   "with a name that a rule denies"
-				 : "there are blank bytes before a request of HTTP");
+				 : "there is whitespace before an HTTP request");
 }
 
 static void egress_flow_judge_other(struct egress_flow *f)

@@ -365,7 +365,7 @@ static int base_layer_build(int root, enum skel_kind kind, struct warren_error *
 
 /* ----------------------------------------------------- search and removal */
 
-/* Remove layers of this kind, and incomplete ones, that no process holds. */
+/* Remove layers of this kind that no process has locked, including incomplete ones. */
 static void discard_old(int dir, enum skel_kind kind, const char *current)
 {
 	size_t n = strlen(kind_names[kind]);

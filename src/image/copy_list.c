@@ -110,7 +110,7 @@ static int copy_list_tree(struct copy_list *l, const char *path, const char *to,
 	e->layer = layer;
 	if (S_ISDIR(st.st_mode))
 		r = copy_list_children(l, path, to, depth, err);
-	/* A skipped directory is needed only for what is in it. */
+	/* A skipped directory is created only if a file in it is copied. */
 	if (r == 0 && skip && l->n == before + 1)
 		copy_list_drop_last(l);
 	return r;

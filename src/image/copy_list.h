@@ -11,7 +11,7 @@
 
 enum copy_list_limits {
 	COPY_LIST_MAX = 2000000, /* files */
-	COPY_LIST_DEPTH = 200,   /* directories in each other */
+	COPY_LIST_DEPTH = 200,   /* maximum depth of directories */
 };
 
 struct copy_entry {
@@ -27,7 +27,8 @@ struct copy_list {
 	size_t n, cap;
 	/* Files to leave out, by their path in the source; NULL: none. */
 	bool (*skip)(void *ctx, const char *path);
-	bool skip_has_exceptions; /* a file in a skipped directory may be needed */
+	/* Whether a file in a skipped directory may be copied. */
+	bool skip_has_exceptions;
 	void *ctx;
 	bool (*cancelled)(void); /* NULL: never */
 };

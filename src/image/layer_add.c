@@ -72,7 +72,9 @@ static int layer_open_dir(const struct layer_add *a, const char *path)
 	return view_open_in(&a->view, 0, path);
 }
 
-/* In the reverse order, so that a directory can still be entered. */
+/*
+ * In reverse order, because a directory may no longer be accessible once its mode is set.
+ */
 int layer_add_finish(struct layer_add *a, struct warren_error *err)
 {
 	for (size_t i = a->n_late; i-- > 0;) {
@@ -94,7 +96,7 @@ int layer_add_finish(struct layer_add *a, struct warren_error *err)
 
 /* ------------------------------------------------------------- directories */
 
-/* Set-id bits without their owner would be of another user. */
+/* Without the owner, the set-id bits would be those of another user. */
 static mode_t layer_mode(const struct layer_add *a, mode_t mode)
 {
 	return mode & (a->own_ids ? 07777 : 01777);
@@ -109,7 +111,7 @@ static struct layer_meta layer_meta_of(const struct layer_add *a, const struct s
 				    .has_time = true };
 }
 
-/* Attributes of a new directory on the way. */
+/* Attributes of a new parent directory. */
 static struct layer_meta layer_meta_new(const struct layer_add *a, mode_t mode)
 {
 	return (struct layer_meta){ .uid = a->keep_ids ? 0 : a->uid,
@@ -302,7 +304,7 @@ static int layer_copy_data(int from, int to)
 	return r;
 }
 
-/* Where a file of the list goes. */
+/* The destination of a file of the list. */
 struct layer_target {
 	int dir; /* owned */
 	char *path;
@@ -384,7 +386,7 @@ static int layer_add_regular(struct layer_add *a, const struct copy_list *list,
 	r = layer_copy_data(from, to);
 	if (r == 0)
 		r = layer_apply(a, to, &m);
-	/* After the owner, because changing it removes capabilities. */
+	/* Set these after the owner, because changing the owner removes capabilities. */
 	if (r == 0)
 		r = layer_copy_xattrs(a, from, to);
 	return r;

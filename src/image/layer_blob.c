@@ -10,7 +10,7 @@
 #include "base/hex.h"
 #include "image/layer_tar.h"
 
-#define PACKED_MAX (16U << 20) /* bytes that one block of the archive becomes */
+#define PACKED_MAX (16U << 20) /* maximum compressed size of one block of the archive */
 
 struct blob_writer {
 	const struct layer_blob_sink *sink;

@@ -16,7 +16,7 @@ struct layer_link {
 	char *path;   /* NULL: the slot is free; layer_link_gone: it was in use */
 };
 
-/* The path of a slot that was in use: a search goes on behind it. */
+/* The path of a slot that was in use: a search continues after it. */
 static char layer_link_gone[1];
 
 static bool layer_link_used(const struct layer_link *k)

@@ -164,7 +164,10 @@ static int layer_tar_whiteout(struct layer_walk *w, const char *base,
 {
 	AUTO_BUF struct buf pax = BUF_INIT(LAYER_PAX_MAX);
 	const size_t dir = strlen(w->path) - strlen(base);
-	/* Has no time, so the archive does not depend on when the layer was unpacked. */
+	/*
+	 * The entry has no time, so the archive does not depend on when the layer was
+	 * unpacked.
+	 */
 	struct tar_header h = { .link = "", .type = '0' };
 	char name[PATH_SIZE];
 

@@ -16,8 +16,8 @@
 #define CAPS_NESTED 24 /* bytes of capabilities for another namespace's root */
 
 /*
- * A key of a record ends at the first '='. A name with one is written as libarchive does
- * that: escaped, with its value in base64.
+ * A key of a record ends at the first '='. A name that contains '=' is written as
+ * libarchive does it: escaped, with its value in base64.
  */
 static void layer_xattrs_put_escaped(struct buf *pax, const char *name, const void *value,
 				     size_t n)
@@ -56,7 +56,10 @@ static void layer_xattrs_put(struct buf *pax, const char *name, const void *valu
 	tar_put_record(pax, key, value, n);
 }
 
-/* What overlay itself wrote: `opaque` counts; others matter only to the kernel. */
+/*
+ * Attributes that overlay has written: only `opaque` matters here; the others are for the
+ * kernel.
+ */
 static int layer_xattrs_overlay(const char *path, const char *name, const char *value,
 				size_t n, bool *opaque, struct warren_error *err)
 {

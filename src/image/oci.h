@@ -2,9 +2,9 @@
 /*
  * oci.h - pull, load and import images into the store; save and push them
  *
- * What adds an image ends in the same way: missing layers are unpacked and verified by
- * diff id, then the image is recorded, then it gets its name. A failure leaves only
- * complete layers, which the next garbage collection removes.
+ * All functions that add an image end in the same way: missing layers are unpacked and
+ * verified by diff id, then the image is recorded, then it gets its name. A failure
+ * leaves only complete layers, which the next garbage collection removes.
  */
 #ifndef IMAGE_OCI_H
 #define IMAGE_OCI_H

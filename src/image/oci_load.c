@@ -192,7 +192,7 @@ static int name_image(const struct loading *l, const struct store_image *image,
 	return 0;
 }
 
-/* An image whose layers are in the store; it has no name yet. */
+/* An image whose layers are in the store, but which has no name yet. */
 struct prepared {
 	struct store_image image;
 	char *manifest, *config;

@@ -167,8 +167,8 @@ static size_t registry_http_on_body(char *data, size_t size, size_t count, void 
 }
 
 /*
- * Return the value of the header @name in @line, without blanks around it; NULL: it is
- * another header.
+ * Return the value of the header @name in @line, without whitespace around it; NULL: it
+ * is another header.
  */
 static const char *header_value(const char *line, size_t n, const char *name,
 				size_t *ret_n)
@@ -259,7 +259,8 @@ static int set_headers(struct http *h, const char *url, struct warren_error *err
 	if (h->send_type)
 		fine = fine &&
 		       registry_http_add_header(h, "Content-Type", h->send_type) &&
-		       registry_http_add_header(h, "Expect", ""); /* no 100 is needed */
+		       /* Do not wait for a response 100. */
+		       registry_http_add_header(h, "Expect", "");
 	h->login_sent = fine && login && http_same_origin(url, home);
 	h->logins = h->reg->logins;
 	if (h->login_sent)

@@ -55,7 +55,7 @@ static int snapshot_load_json(const struct snapshot *p, const char *name, json_t
 		     : 0;
 }
 
-/* The configuration of an image whose parent is not in the store. */
+/* Create the configuration of an image whose parent is not in the store. */
 static int snapshot_base_json(struct snapshot *p, struct warren_error *err)
 {
 	const char *platform = oci_platform(), *slash = strchr(platform, '/');

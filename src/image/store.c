@@ -113,7 +113,7 @@ int store_pin_image(const char *state_dir, const char *id, const char *saved,
 	return 0;
 }
 
-/* A link whose files do not exist any more, or not yet, keeps nothing. */
+/* If the files of a link do not exist, the image is not needed. */
 bool store_is_pinned(int dir)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

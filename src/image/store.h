@@ -76,7 +76,7 @@ void store_close(struct store *s);
 /*
  * Keep the image @id from being removed as long as a sandbox has saved files: @saved is
  * their path below <state>/saved, which ends with the id of the sandbox. The files may be
- * created later. Durable when this returns.
+ * created later. The link survives a power failure once this returns.
  */
 int store_pin_image(const char *state_dir, const char *id, const char *saved,
 		    struct warren_error *err);

@@ -47,7 +47,7 @@ enum {
 	FD_OUT = 1,
 	FD_NULL = 2,
 	FD_CONTROL = 3,
-	FD_DIR = 4, /* closed when there is a mount of it */
+	FD_DIR = 4, /* closed once it is mounted */
 	FD_KEPT = 5,
 };
 

@@ -459,7 +459,7 @@ static void feed_quoted(struct shellproto *s, const char *text, size_t n, struct
 	out->failed |= all.failed;
 }
 
-/* Return the end of the word of @text that begins at @at; a blank ends it. */
+/* Return the end of the word of @text that begins at @at; a space ends it. */
 static size_t word_end(const char *text, size_t n, size_t at)
 {
 	while (at < n && !strchr(" \t", text[at]))
@@ -620,7 +620,7 @@ ssize_t shellproto_collect(struct shellproto *s, const char *data, size_t n,
 	return (ssize_t)(end ? used + 1 : used);
 }
 
-/* Get the next word: it ends at the first blank, and may be empty. */
+/* Get the next word: it ends at the first space, and may be empty. */
 static char *shellproto_next_word(char **rest)
 {
 	char *word = *rest, *blank = word ? strchr(word, ' ') : NULL;

@@ -88,7 +88,7 @@ size_t shellproto_victims(const struct shellproto *s, enum shellproto_step step,
 }
 
 /*
- * A comm can contain blanks, parentheses and newlines: the fields begin after the last
+ * A comm can contain spaces, parentheses and newlines: the fields begin after the last
  * ")". Processes that end in the meantime are skipped. All are listed before any is
  * signalled, because a process whose parent is gone leaves the tree.
  */

@@ -127,7 +127,7 @@ def blank_bytes_before_a_request_do_not_hide_its_host():
                 s.sendall(before + request)
                 eq(head(s)[0], 421, before)
         eq(server.received, b"")
-        # Other protocols may begin with blank bytes.
+        # Other protocols may begin with whitespace.
         with w.connect("a.example", 7000) as s:
             s.sendall(b"\r\n hello")
             eq(ew.read_exactly(s, 8), b"\r\n hello")

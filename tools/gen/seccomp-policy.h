@@ -45,7 +45,7 @@ enum policy_verdict {
 struct policy_group {
 	enum policy_verdict verdict;
 	const char *why;
-	const char *calls; /* separated by blanks */
+	const char *calls; /* separated by spaces */
 };
 
 static const struct policy_group policy_groups[] = {

@@ -11,7 +11,7 @@
 struct prompt_arg {
 	const char *name, *about;
 	bool required;
-	const char *words; /* possible values, separated by blanks */
+	const char *words; /* possible values, separated by spaces */
 };
 
 #define LANGUAGES \

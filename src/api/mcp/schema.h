@@ -37,7 +37,7 @@ struct mcp_field {
 	 */
 	int64_t min, max;
 	int64_t fallback;  /* default of a missing integer argument; 0: none */
-	const char *words; /* the allowed strings, separated by blanks; NULL: any */
+	const char *words; /* the allowed strings, separated by spaces; NULL: any */
 	const char *about;
 	const struct mcp_field *items;
 	size_t n_items;

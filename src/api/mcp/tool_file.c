@@ -404,7 +404,7 @@ static void file_edit_work(struct file_job *job)
 	if (job->n == 0)
 		job->why =
 			"old_text does not occur in the file: read the file again, and "
-			"copy the text exactly, with its blanks";
+			"copy the text exactly, including whitespace";
 	else if (job->n > 1 && !job->all)
 		job->why =
 			"old_text occurs several times in the file: add more context to "

@@ -174,7 +174,7 @@ static struct taken take_utf32be(const unsigned char *p, size_t n)
 
 /* Names are compared without punctuation, because most aliases differ only in that. */
 static const struct codec_encoding {
-	const char *names; /* each name has a blank on both sides */
+	const char *names; /* each name has a space on both sides */
 	const char *codec; /* the name in messages */
 	take_fn take;
 	const char *mark; /* byte order mark, which is not part of the text */

@@ -227,7 +227,7 @@ struct field {
 	const char *name;
 	enum field_type type;
 	bool required;
-	const char *words; /* the allowed texts, each with blanks around it; NULL: any */
+	const char *words; /* the allowed texts, each with spaces around it; NULL: any */
 	bool nul;          /* the text may contain U+0000; its reader uses the size */
 };
 
@@ -237,7 +237,7 @@ struct field {
  */
 bool fields_check(const json_t *body, const struct field *fields, size_t n,
 		  struct buf *detail);
-/* Return whether @text is one of @words, each of which has a blank on either side. */
+/* Return whether @text is one of @words, each of which has a space on either side. */
 bool field_is_word(const char *words, const char *text, size_t n);
 /* Get the text of a field, or @otherwise if the body omits it. */
 const char *field_text(const json_t *body, const char *name, const char *otherwise);

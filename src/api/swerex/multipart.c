@@ -88,7 +88,7 @@ static int take_tail(struct multipart *m, const char *data, size_t *used,
 {
 	m->head[m->have++] = data[0];
 	*used = 1;
-	/* There may be blanks before the end of the line. */
+	/* There may be whitespace before the end of the line. */
 	if (m->have == 1 && (data[0] == ' ' || data[0] == '\t')) {
 		m->have = 0;
 		return MULTIPART_MORE;

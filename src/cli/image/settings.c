@@ -49,7 +49,7 @@ static const struct {
 	{ "ca", set_ca },
 };
 
-/* A file name may contain blanks: the second word is the rest of the line. */
+/* A file name may contain spaces: the second word is the rest of the line. */
 static int settings_read_line(struct settings *s, char *line, struct warren_error *err)
 {
 	char *value;

@@ -110,7 +110,7 @@ static int parse_stats(char *text, const struct proc *first, size_t n, struct pr
 		struct proc p = { 0 };
 		char *stat = NULL;
 
-		/* strtol(3) would skip lines that contain only blanks. */
+		/* strtol(3) would skip lines that contain only whitespace. */
 		if (isdigit((unsigned char)*line)) {
 			p.pid = (int)strtol(line, &end, 10);
 			stat = strncmp(end, " (", 2) == 0 ? behind_name(end + 2) : NULL;
