@@ -141,7 +141,8 @@ def host_like():
         listed = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=False, timeout=WAIT).stdout
         programs |= {f for f in listed.split() if re.match("(/usr)?/bin/", f) and os.path.isfile(f)}
     loaded = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False, timeout=WAIT).stdout
-    found = {**{k: v for k, v in base_members().items() if not k.startswith("bin")}, "usr": directory()}
+    found = {**{k: v for k, v in base_members().items() if not k.startswith("bin")}, "usr": directory(), "srv": directory(),
+             "etc/login.defs": "UMASK 022\n"}
     for name in ("bin", "lib", "lib64"):
         found[f"usr/{name}"], found[name] = directory(), symlink(f"usr/{name}")
 

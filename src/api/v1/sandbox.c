@@ -578,10 +578,13 @@ static bool sandbox_may_hibernate(struct call *c, const struct sandbox *sandbox,
 void v1_reset_sandbox(struct call *c)
 {
 	struct sandbox *sandbox = call_sandbox(c);
+	const struct config_backend *b =
+		sandbox ? config_backend(c->v1->config, sandbox_row(sandbox)->backend)
+			: NULL;
 
-	if (sandbox && strcmp(sandbox_row(sandbox)->backend, WIRE_NATIVE) != 0)
+	if (sandbox && (!b || !b->hibernates))
 		call_refuse(c, API_ERR_NOT_SUPPORTED,
-			    "backend '%s' cannot reset sandboxes: only native can",
+			    "backend '%s' cannot reset sandboxes",
 			    sandbox_row(sandbox)->backend);
 	else if (sandbox)
 		sandbox_reset(sandbox, sandbox_on_changed, call_ref(c));

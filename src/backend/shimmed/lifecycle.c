@@ -18,8 +18,9 @@
 #include "os/pidfd.h"
 #include "spec/spec.h"
 
-#define SHIM_END_MS  500   /* time for a killed shim to end by itself */
-#define SHIM_KILL_MS 20000 /* time for a killed shim to disappear */
+#define SHIM_END_MS  500      /* time for a killed shim to end by itself */
+#define SHIM_KILL_MS 20000    /* time for a killed shim to disappear */
+#define PLACE_NEW    "place~" /* the file "place" until it is complete */
 #define TEXT_MAX     (16U << 20)
 
 /* ------------------------------------------------------------ input of the shim */
@@ -44,10 +45,14 @@ static int shimmed_write_config(const struct shimmed *k, int dir, const char *id
 	if (k->config)
 		json_raw(&j, "config", k->config, strlen(k->config));
 	json_close(&j, '}');
-	fd = openat(dir, "place", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	/* The file is complete or does not exist, even if this process is killed. */
+	(void)unlinkat(dir, PLACE_NEW, 0);
+	fd = openat(dir, PLACE_NEW, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	r = text.failed ? -ENOMEM
 	    : fd < 0    ? -errno
 			: fd_write_all(fd, text.data, text.len);
+	if (r == 0 && renameat(dir, PLACE_NEW, dir, "place") < 0)
+		r = -errno;
 	return r < 0 ? error_errno(err, -r, "record the sandbox") : 0;
 }
 
@@ -162,7 +167,8 @@ static void remove_files(int dir, const char *id)
 {
 	AUTO_CLOSE int fd =
 		openat(dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	static const char *const files[] = { "made", "paused", "place", "image" };
+	static const char *const files[] = { "made", "paused", PLACE_NEW, "place",
+					     "image" };
 
 	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(files); i++)
 		(void)unlinkat(fd, files[i], 0);
@@ -194,14 +200,15 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
 		   struct warren_error *err)
 {
 	char place[ID_LEN + 8];
+	struct stat st;
 	int r = 0;
 
 	(void)snprintf(place, sizeof(place), "%s/place", id);
 	/*
 	 * Without this file, nothing was created, or the shim has determined that nothing
-	 * is left.
+	 * is left. An older version that was killed has left it empty.
 	 */
-	if (faccessat(dir, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (fstatat(dir, place, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		r = shimmed_call(k, "destroy", path, id, NULL, NULL, -1, NULL, err);
 	if (r < 0)
 		return r;
@@ -225,13 +232,9 @@ int shimmed_reclaim(const struct shimmed *k, const char *id, struct warren_error
 		return error_errno(err, errno, "open '%s/%s', to remove it", k->path, id);
 	if (fstatat(dir, "place", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		return 0;
-	(void)unlinkat(dir, "place", 0);
 	r = shimmed_write_config(k, dir, id, err);
-	if (r < 0) {
-		(void)unlinkat(dir, "place",
-			       0); /* an incomplete file would be taken as complete */
+	if (r < 0)
 		return r;
-	}
 	/* Without this file, the process that removes the sandbox would not look for
 	 * running processes. */
 	made = openat(dir, "made", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

@@ -12,6 +12,7 @@
  *hibernates
  *	<state_dir>/saved/<kind>.<engine>/<id>/memory	its memory, if that was saved too
  *	<state_dir>/saved/<kind>.<engine>/<id>/image	the image that the files belong to
+ *	<state_dir>/saved/<kind>.<engine>/<id>/reset	it comes back without its files
  *	<state_dir>/saved/<kind>.<engine>/.new-<id>	an incomplete copy
  *	<state_dir>/saved/<kind>.<engine>/.memory-<id>	its memory, before it gets there
  *	<state_dir>/saved/<kind>.<engine>/.frozen-<id>	its processes are stopped because
@@ -218,7 +219,10 @@ const char *shimmed_image(const struct backend_sandbox *base)
 
 /* ------------------------------------------------------------------ hibernating */
 
-/* The files make sense only on top of the image that they were written over. */
+/*
+ * The files make sense only on top of the image that they were written over. An image of
+ * the platform is kept by the platform, which has not stopped using it.
+ */
 static int shimmed_note_image(const struct shimmed_sandbox *sandbox, int dir,
 			      struct warren_error *err)
 {
@@ -235,8 +239,10 @@ static int shimmed_note_image(const struct shimmed_sandbox *sandbox, int dir,
 		return error_errno(err, -r, "record the image of its files");
 	(void)snprintf(saved, sizeof(saved), "%s.%s/%s", k->kind, k->name,
 		       sandbox->base.id);
-	return ref_digest_valid(image) ? store_pin_image(k->state_dir, image, saved, err)
-				       : 0;
+	return backend_kind_find(k->kind)->images == BACKEND_IMAGES_OURS &&
+			       ref_digest_valid(image)
+		       ? store_pin_image(k->state_dir, image, saved, err)
+		       : 0;
 }
 
 /* Move the file with the memory of a checkpointed sandbox to @dir. */
@@ -263,27 +269,45 @@ static int shimmed_take_memory(struct shimmed_sandbox *sandbox, int saved, int d
 		       : 0;
 }
 
-/* @upper: -1: the platform keeps the files. */
-static int shimmed_fill_saved(struct shimmed_sandbox *sandbox, int saved,
-			      const char *name, int upper, struct warren_saved *ret,
+static int shimmed_make_dir(int parent, const char *name, int *ret_fd,
+			    struct warren_error *err)
+{
+	if (mkdirat(parent, name, 0700) < 0)
+		return error_errno(err, errno, "create a directory for its files");
+	*ret_fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return *ret_fd < 0 ? error_errno(err, errno, "open the directory for its files")
+			   : 0;
+}
+
+/* The next CREATE makes the sandbox anew. */
+static int shimmed_fill_reset(struct shimmed_sandbox *sandbox, int dir,
 			      struct warren_error *err)
 {
-	AUTO_CLOSE int dir = -1, files = -1;
+	AUTO_CLOSE int mark =
+		openat(dir, "reset", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (mark < 0)
+		return error_errno(err, errno, "record that it has no files");
+	/* An older version has not recorded it, but the platform still has it. */
+	if (!shimmed_image(&sandbox->base) &&
+	    backend_kind_find(sandbox->engine->kind)->images != BACKEND_IMAGES_OURS)
+		return 0;
+	return shimmed_note_image(sandbox, dir, err);
+}
+
+/* @upper: -1: the platform keeps the files. */
+static int shimmed_fill_saved(struct shimmed_sandbox *sandbox, int saved, int dir,
+			      int upper, struct warren_saved *ret,
+			      struct warren_error *err)
+{
+	AUTO_CLOSE int files = -1;
 	int r;
 
-	if (mkdirat(saved, name, 0700) < 0)
-		return error_errno(err, errno, "create a directory for its files");
-	dir = openat(saved, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
-		return error_errno(err, errno, "open the directory for its files");
 	if (upper < 0)
 		return 0;
-	if (mkdirat(dir, "files", 0700) < 0)
-		return error_errno(err, errno, "create a directory for its files");
-	files = openat(dir, "files", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (files < 0)
-		return error_errno(err, errno, "open the directory for its files");
-	r = shimmed_note_image(sandbox, dir, err);
+	r = shimmed_make_dir(dir, "files", &files, err);
+	if (r == 0)
+		r = shimmed_note_image(sandbox, dir, err);
 	if (r == 0)
 		r = shimmed_copy(upper, files, ret, err);
 	if (r == 0)
@@ -293,16 +317,21 @@ static int shimmed_fill_saved(struct shimmed_sandbox *sandbox, int saved,
 	return r;
 }
 
+/* @ret: NULL: a reset, for which no files are saved. */
 static int shimmed_save_as(struct shimmed_sandbox *sandbox, int saved, int upper,
 			   struct warren_saved *ret, struct warren_error *err)
 {
 	const char *id = sandbox->base.id;
+	AUTO_CLOSE int dir = -1;
 	char temp[NAME_SIZE];
 	int r;
 
 	(void)snprintf(temp, sizeof(temp), PREFIX_NEW "%s", id);
 	copy_remove_tree(saved, temp);
-	r = shimmed_fill_saved(sandbox, saved, temp, upper, ret, err);
+	r = shimmed_make_dir(saved, temp, &dir, err);
+	if (r == 0)
+		r = ret ? shimmed_fill_saved(sandbox, saved, dir, upper, ret, err)
+			: shimmed_fill_reset(sandbox, dir, err);
 	if (r == 0) {
 		copy_remove_tree(saved, id);
 		if (renameat(saved, temp, saved, id) < 0 || fsync(saved) < 0)
@@ -311,6 +340,20 @@ static int shimmed_save_as(struct shimmed_sandbox *sandbox, int saved, int upper
 	if (r < 0)
 		copy_remove_tree(saved, temp);
 	return r;
+}
+
+/*
+ * From here on, the sandbox hibernates. If something of it is left, the engine removes
+ * that later.
+ */
+static void shimmed_end_saved(struct shimmed *k, struct backend_sandbox *base)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char id[ID_LEN + 1];
+
+	(void)memcpy(id, base->id, sizeof(id));
+	if (shimmed_destroy(k, base, &ignored) < 0)
+		shimmed_keep_left(k, id);
 }
 
 /*
@@ -323,12 +366,9 @@ int shimmed_hibernate(void *state, struct backend_sandbox *base, struct warren_s
 	struct shimmed *k = state;
 	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
 	AUTO_CLOSE int saved = -1, upper = -1;
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	char id[ID_LEN + 1];
 	int r;
 
 	*ret = (struct warren_saved){ 0 };
-	(void)memcpy(id, base->id, sizeof(id));
 	if (!base->durable)
 		return error_set(err, EINVAL, "only a durable sandbox can hibernate");
 	if (!backend_kind_find(k->kind)->hibernates)
@@ -347,11 +387,29 @@ int shimmed_hibernate(void *state, struct backend_sandbox *base, struct warren_s
 	r = shimmed_save_as(sandbox, saved, upper, ret, err);
 	if (r < 0)
 		return r;
-	/* From here on, the sandbox hibernates. If something of it is left, the engine
-	 * removes that later. */
-	if (shimmed_destroy(k, base, &ignored) < 0)
-		shimmed_keep_left(k, id);
+	shimmed_end_saved(k, base);
 	return 0;
+}
+
+/* A crash in between leaves a sandbox that hibernates, without files. */
+int shimmed_reset(void *state, struct backend_sandbox *base, struct warren_error *err)
+{
+	struct shimmed *k = state;
+	AUTO_CLOSE int saved = -1;
+	int r;
+
+	if (!base->durable)
+		return error_set(err, EINVAL, "only a durable sandbox can be reset");
+	if (!backend_kind_find(k->kind)->hibernates)
+		return error_set(err, EOPNOTSUPP, "backend '%s' cannot reset sandboxes",
+				 k->kind);
+	saved = shimmed_open_saved(k, true, err);
+	if (saved < 0)
+		return saved;
+	r = shimmed_save_as((struct shimmed_sandbox *)base, saved, -1, NULL, err);
+	if (r == 0)
+		shimmed_end_saved(k, base);
+	return r;
 }
 
 bool shimmed_has_saved(void *state, const char *id)

@@ -266,7 +266,7 @@ static int shimmed_probe(void *state, struct warren_feature *features,
 		.capture_network = shimmed_capture_network, .trust = shimmed_trust,   \
 		.save_files = shimmed_save_files, .hibernate = shimmed_hibernate,     \
 		.forget_saved = shimmed_forget_saved, .has_saved = shimmed_has_saved, \
-		.image = shimmed_image,                                               \
+		.image = shimmed_image, .reset = shimmed_reset,                       \
 	}
 
 #define SHIMMED_OPS(name) const struct backend_ops backend_##name = SHIMMED(#name);

@@ -96,6 +96,7 @@ int shimmed_save_files(void *state, struct backend_sandbox *base, int dir, unsig
 		       struct warren_saved *ret, struct warren_error *err);
 int shimmed_hibernate(void *state, struct backend_sandbox *base, struct warren_saved *ret,
 		      struct warren_error *err);
+int shimmed_reset(void *state, struct backend_sandbox *base, struct warren_error *err);
 /* See warren_image(). The shim has recorded it. */
 const char *shimmed_image(const struct backend_sandbox *base);
 bool shimmed_has_saved(void *state, const char *id);

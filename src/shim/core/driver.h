@@ -37,6 +37,7 @@
 #define SHIM_SAVED_FILES  "files"
 #define SHIM_SAVED_MEMORY "memory"
 #define SHIM_SAVED_IMAGE  "image"
+#define SHIM_SAVED_RESET  "reset"
 
 /* One sandbox, as the driver of its platform sees it. */
 struct shim_sandbox {
@@ -189,7 +190,8 @@ struct shim_driver {
 	 * With spec.restore, the sandbox hibernated, and gets its files back:
 	 * SHIM_SAVED_FILES in its directory in .saved_dir or, if the platform has kept
 	 * them, what destroy() left. SHIM_SAVED_IMAGE is their image. SHIM_SAVED_MEMORY,
-	 * if it exists, is what save() wrote: the processes continue.
+	 * if it exists, is what save() wrote: the processes continue. If
+	 * shim_sandbox_is_reset(), the sandbox is created anew from SHIM_SAVED_IMAGE.
 	 */
 	int (*create)(struct shim_sandbox *p, const struct warren_spec *spec,
 		      struct warren_error *err);
@@ -323,6 +325,12 @@ void shim_sandbox_enforce(struct shim_sandbox *p, const char *name, bool enforce
 int shim_sandbox_saved(const struct shim_sandbox *p, const char *name, int flags);
 /* Return whether the sandbox hibernates, or is about to. */
 bool shim_sandbox_is_saved(const struct shim_sandbox *p);
+/* Return whether a sandbox that hibernates comes back without its files. */
+bool shim_sandbox_is_reset(const struct shim_sandbox *p);
+/*
+ * Read the image of a sandbox that hibernates into @text; return its length, or -errno.
+ */
+ssize_t shim_sandbox_saved_image(const struct shim_sandbox *p, char *text, size_t size);
 /* A driver's exec() calls this: report how the command ended, and exit. */
 __attribute__((noreturn)) void shim_sandbox_exit(const struct shim_exec *e,
 						 const struct shim_outcome *outcome);

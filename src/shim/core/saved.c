@@ -27,3 +27,19 @@ bool shim_sandbox_is_saved(const struct shim_sandbox *p)
 
 	return fd >= 0;
 }
+
+bool shim_sandbox_is_reset(const struct shim_sandbox *p)
+{
+	AUTO_CLOSE int fd = shim_sandbox_saved(p, SHIM_SAVED_RESET, O_PATH);
+
+	return fd >= 0;
+}
+
+ssize_t shim_sandbox_saved_image(const struct shim_sandbox *p, char *text, size_t size)
+{
+	AUTO_CLOSE int fd = shim_sandbox_saved(p, SHIM_SAVED_IMAGE, O_RDONLY);
+	ssize_t n = fd < 0 ? fd : fd_read_all(fd, text, size - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return n;
+}

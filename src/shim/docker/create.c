@@ -211,13 +211,20 @@ static int create_check_image(const struct docker *d, const char *image,
 	return 0;
 }
 
-/* Find the image of a sandbox that hibernated: its name may mean another one now. */
+/*
+ * Find the image of a sandbox that hibernated: its name may mean another one now. Its
+ * container has it, and exists, unless a reset was interrupted.
+ */
 static int create_image_before(struct docker *d, const struct shim_sandbox *p,
 			       char ret[IMAGE_ID_MAX], struct warren_error *err)
 {
-	int r = docker_inspect(d, p, err);
 	const char *image;
+	int r;
 
+	if (shim_sandbox_is_reset(p) &&
+	    shim_sandbox_saved_image(p, ret, IMAGE_ID_MAX) > 0)
+		return 0;
+	r = docker_inspect(d, p, err);
 	if (r < 0)
 		return r;
 	image = json_string_value(json_object_get(d->answer, "Image"));
@@ -238,10 +245,8 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
 			  const struct warren_spec *spec, struct docker_info *info,
 			  struct warren_limits *limits, struct warren_error *err)
 {
-	char created_from[IMAGE_ID_MAX];
-	const char *image = spec->restore ? created_from : image_of(d, spec);
-	int r = spec->restore ? create_image_before(d, p, created_from, err)
-			      : create_check_image(d, image, err);
+	const char *image = image_of(d, spec);
+	int r = create_check_image(d, image, err);
 
 	if (r == 0)
 		r = docker_info(d, info, err);
@@ -249,7 +254,7 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
 		r = docker_limits(p, info, spec, limits, err);
 	if (r == 0)
 		r = docker_check_ids(p, info, spec, err);
-	d->no_pull = spec->restore || (spec->no_pull && image == spec->image);
+	d->no_pull = spec->no_pull && image == spec->image;
 	if (r == 0)
 		r = docker_image(d, image, err);
 	if (r == 0)
@@ -261,6 +266,46 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
 	free(p->user);
 	p->user = strdup(spec->user);
 	return p->user ? 0 : error_errno(err, ENOMEM, "%s: user", d->name);
+}
+
+/*
+ * Change @spec for a sandbox that comes back: it has the image of its creation. Its
+ * container has the limits of its creation, but is created anew for a reset. Until then
+ * it exists, so that the daemon keeps its image.
+ */
+static int create_restore(struct docker *d, const struct shim_sandbox *p,
+			  struct warren_spec *spec, char image[IMAGE_ID_MAX],
+			  struct warren_error *err)
+{
+	int r = create_image_before(d, p, image, err);
+
+	if (r < 0)
+		return r;
+	spec->image = image;
+	spec->no_pull = true;
+	spec->restore = !shim_sandbox_is_reset(p);
+	if (spec->restore)
+		spec->soft_limits = SPEC_LIMIT_BITS;
+	return 0;
+}
+
+/* Record the image's id, because its name may mean another one later. */
+static int create_record_image(struct docker *d, const struct shim_sandbox *p,
+			       struct warren_error *err)
+{
+	int r = docker_inspect(d, p, err);
+	const char *image = json_string_value(json_object_get(d->answer, "Image"));
+	char path[DOCKER_GUEST_MAX];
+	AUTO_CLOSE int fd = -1;
+
+	if (r < 0)
+		return r;
+	if (r == 0 || !image || strlen(image) >= IMAGE_ID_MAX)
+		return docker_odd(d, "inspect the container", err);
+	(void)snprintf(path, sizeof(path), "%s/image", p->dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, image, strlen(image));
+	return r < 0 ? error_errno(err, -r, "%s: write '%s'", d->name, path) : 0;
 }
 
 static int docker_create_container(struct docker *d, struct shim_sandbox *p,
@@ -277,6 +322,8 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 		r = docker_listen(p, info, &listener, err);
 	if (r == 0 && spec->restore)
 		r = create_find(d, p, spec, info, err);
+	if (r == 0 && spec->restore)
+		r = create_record_image(d, p, err);
 	if (r < 0 || spec->restore)
 		return r < 0 ? r : create_start(d, p, spec, listener, err);
 	create_sweep(d, p);
@@ -288,28 +335,34 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 			d->name);
 	r = create_make(d, p, spec, info, body, err);
 	json_decref(body);
+	if (r == 0)
+		r = create_record_image(d, p, err);
 	return r < 0 ? r : create_start(d, p, spec, listener, err);
 }
 
 int docker_create(struct shim_sandbox *p, const struct warren_spec *requested,
 		  struct warren_error *err)
 {
-	struct warren_spec again = *requested;
-	/* The container of a sandbox that hibernated has the limits of its creation. */
-	const struct warren_spec *spec = requested->restore ? &again : requested;
+	struct warren_spec changed = *requested;
+	const struct warren_spec *spec = &changed;
+	char image[IMAGE_ID_MAX];
 	AUTO_DOCKER struct docker d = { 0 };
 	struct docker_info info;
 	struct warren_limits limits;
 	struct warren_error undoing;
 	int r = docker_open(&d, p->name, p->config, err);
 
-	again.soft_limits = SPEC_LIMIT_BITS;
+	if (r == 0 && requested->restore)
+		r = create_restore(&d, p, &changed, image, err);
 	if (r == 0)
 		r = create_prepare(&d, p, spec, &info, &limits, err);
 	p->clean = r < 0;
 	if (r < 0)
 		return r;
-	r = docker_create_container(&d, p, spec, &info, &limits, err);
+	if (requested->restore && !spec->restore)
+		r = docker_remove(&d, p, err);
+	if (r == 0)
+		r = docker_create_container(&d, p, spec, &info, &limits, err);
 	if (r < 0) {
 		p->clean = shim_driver_docker.destroy(p, &undoing) == 0;
 		return r;

@@ -124,14 +124,11 @@ static int check_cgroups(struct gvisor_making *m, struct warren_error *err)
 static int create_saved_image(const struct gvisor_making *m, char ret[IMAGE_TEXT_MAX],
 			      struct warren_error *err)
 {
-	AUTO_CLOSE int fd = shim_sandbox_saved(m->sandbox, SHIM_SAVED_IMAGE, O_RDONLY);
-	ssize_t n = fd < 0 ? fd : fd_read_all(fd, ret, IMAGE_TEXT_MAX - 1);
+	ssize_t n = shim_sandbox_saved_image(m->sandbox, ret, IMAGE_TEXT_MAX);
 
-	if (n <= 0)
-		return error_errno(err, n < 0 ? (int)-n : EREMOTEIO,
+	return n > 0 ? 0
+		     : error_errno(err, n < 0 ? (int)-n : EREMOTEIO,
 				   "read the image of its saved files");
-	ret[n] = '\0';
-	return 0;
 }
 
 /* A reference may name another image later, so record the image's id. */
@@ -491,7 +488,7 @@ static int gvisor_create_start(struct gvisor_making *m, struct warren_error *err
 /* Open what was saved of a sandbox that hibernated. */
 static int create_open_saved(struct gvisor_making *m, struct warren_error *err)
 {
-	if (!m->spec->restore)
+	if (!m->spec->restore || shim_sandbox_is_reset(m->sandbox))
 		return 0;
 	m->files =
 		shim_sandbox_saved(m->sandbox, SHIM_SAVED_FILES, O_RDONLY | O_DIRECTORY);
