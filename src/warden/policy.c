@@ -105,7 +105,7 @@ int policy_open_bundle(const struct warden_policy *p, int flags, int *ret_fd,
 		return error_errno(err, ENOMEM, "open '%s'", p->bundle);
 	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	fd = dir < 0 ? -errno
-		     : mount_openat2(dir, WARDEN_BUNDLE + 1, (uint64_t)flags, 0,
+		     : mount_openat2(dir, &WARDEN_BUNDLE[1], (uint64_t)flags, 0,
 				     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	if (fd < 0)
 		return error_set(err, EIO, "open '%s': %s", p->bundle,
