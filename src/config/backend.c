@@ -520,8 +520,8 @@ void config_example_backends(struct buf *out)
 	buf_puts(
 		out,
 		"\n# exist even if this file does not define them; to remove one, write false instead of\n"
-		"# its settings. Each backend has a name, a kind and settings; you need not give the\n"
-		"# kind if the name is the kind.\n"
+		"# its settings. Each backend has a name, a kind and settings; the kind can be omitted if\n"
+		"# it is the same as the name.\n"
 		"backends:\n");
 	for (size_t i = 0; i < backend_n_kinds; i++) {
 		const struct backend_kind *k = backend_kinds[i];
@@ -574,7 +574,7 @@ void config_manual_backends(struct buf *out)
 		"The section\n"
 		".Cm backends\n"
 		"defines the backends that run sandboxes; each has a name, a kind and settings.\n"
-		"You need not give the kind if the name is the kind.\n"
+		"The kind can be omitted if it is the same as the name.\n"
 		"The backends ");
 	backend_put_kinds(out, true, " and ");
 	buf_puts(

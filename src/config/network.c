@@ -126,7 +126,7 @@ void config_manual_network(struct buf *out)
 		".Cm none .\n"
 		".It Cm dns_servers\n"
 		"The DNS servers that resolve names for sandboxes, separated by commas.\n"
-		"The default is the DNS servers of this machine.\n"
+		"By default, the DNS servers of this machine are used.\n"
 		".It Cm ca_file\n"
 		"A file with certificates of authorities, in addition to those of this machine.\n"
 		"Servers whose TLS is terminated, so that headers can be added to requests, must have a\n"

@@ -260,7 +260,7 @@ static void remember_dir(struct unpack_tree *t, const char *name, int fd)
 {
 	forget_dir(t);
 	t->dir = fd;
-	/* Clean names are shorter than that. */
+	/* Normalised names always fit. */
 	(void)snprintf(t->dir_name, sizeof(t->dir_name), "%s", name);
 }
 

@@ -185,7 +185,7 @@ def running(*argv):
 
 
 def is_apart(pid):
-    """Does the process have a separate pid namespace? A process that is gone has none."""
+    """Does the process have a separate pid namespace? False if the process is gone."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
     except OSError:

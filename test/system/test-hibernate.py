@@ -177,7 +177,7 @@ def uses_wait_for_a_hibernation_that_is_in_progress():
         for use, answer in asked:
             r = answer.result()
             eq(r.status, 200, (use, r))
-            # A hibernation may end the command; it says so, and nothing is an error.
+            # The hibernation may end the command with SIGKILL, but no request fails.
             ok(not use or r.json()["result"]["signal"] == 9 or r.json()["stdout"] == "0\n", r)
     eq(sh(box, "cat /root/n"), "0\n")
     w.delete(box)

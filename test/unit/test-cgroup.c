@@ -266,7 +266,7 @@ static char state_of(pid_t pid)
 	return p[2];
 }
 
-/* A process that counts is stopped, and continues. */
+/* A process that increments a counter is stopped, and continues. */
 TEST(processes_are_frozen_and_thawed)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -44,14 +44,14 @@ static const struct opt snapshot_tag_table[] = {
 
 static const struct opt snapshot_rm_table[] = {
 	{ .name = "force", .letter = 'f',
-	  .help = "ignore missing snapshots; delete a snapshot that sandboxes use when they are gone",
+	  .help = "ignore missing snapshots; delete a snapshot in use when its last sandbox is deleted",
 	  .set = opt_flag, .field = FIELD(force) },
 	{ NULL, OPT_JSON("print what was removed, one JSON object on each line", FIELD(json)) },
 };
 
 static const struct opt fork_table[] = {
 	{ NULL, "count", 'n', "NUMBER", "8", "number of copies (default: 1)", value_count, FIELD(count) },
-	{ NULL, "label", 'l', "KEY=VALUE", "try=2", "attach a further label to the copies", value_label, FIELD(labels) },
+	{ NULL, "label", 'l', "KEY=VALUE", "try=2", "attach an additional label to the copies", value_label, FIELD(labels) },
 	{ NULL, OPT_JSON("print the copies as one JSON array", FIELD(json)) },
 };
 /* clang-format on */
@@ -327,7 +327,7 @@ const struct command client_fork = {
 
 static const struct command snapshot_create = {
 	.name = "snapshot create",
-	.summary = "Make a snapshot of a sandbox, and print its name or id.",
+	.summary = "Create a snapshot of a sandbox, and print its name or id.",
 	.opts = &(const struct opts){ .table = snapshot_create_table,
 				      .n = ARRAY_SIZE(snapshot_create_table),
 				      .operands = "SANDBOX [NAME]",

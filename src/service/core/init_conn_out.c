@@ -119,7 +119,9 @@ int init_conn_send(struct sandbox *sandbox, const void *data, size_t size, const
 	if (!fd_may_send_again(r))
 		return r;
 	r = init_conn_out_put(sandbox, data, size, fds, n_fds);
-	/* The first request in the queue tries to send itself. */
+	/*
+	 * For the first request in the queue, this starts to wait until it can be sent.
+	 */
 	if (r == 0 && sandbox->out_n == 1)
 		init_conn_flush(sandbox);
 	return r;

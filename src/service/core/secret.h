@@ -2,7 +2,7 @@
 /*
  * secret.h - secrets of tenants: set, deleted, and read only to be used
  *
- * A value comes from a client once and is never returned to one. The database has it
+ * A client sends a value once, and no client ever gets it back. The database has it
  * encrypted (src/secret); the key is read for each use and then wiped, so that a key file
  * that was restored is used at once. The key file is created with the first secret. If
  * the database has secrets and the file is missing, no new key is created, because the
