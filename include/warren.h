@@ -393,6 +393,12 @@ struct warren_saved {
 /* Do not stop the processes, because the caller knows that none of them writes. */
 #define WARREN_SAVE_UNFROZEN (1U << 0)
 /*
+ * Kill all processes first instead of stopping them, for a sandbox that is destroyed
+ * afterwards. If the caller is killed during the copy, no process is left. Only the
+ * native backend supports this.
+ */
+#define WARREN_SAVE_KILL (1U << 1)
+/*
  * Copy everything that was written to the root into the empty directory @dir, as it is at
  * one moment: all processes of the sandbox are stopped until the copy is complete. The
  * result is a layer for overlayfs (with userxattr), relative to the image; mounts are not

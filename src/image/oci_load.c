@@ -349,6 +349,18 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 	return r;
 }
 
+static int load_new_work(const struct store *s, const struct oci_options *o,
+			 struct store_new *ret, struct warren_error *err)
+{
+	int r = oci_lock(s, o, err);
+
+	if (r < 0)
+		return r;
+	r = store_new_work(s, ret, err);
+	store_unlock(s);
+	return r;
+}
+
 int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	     void (*loaded)(void *ctx, const char *id, const char *ref),
 	     struct warren_error *err)
@@ -361,17 +373,19 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	int r;
 
 	oci_tidy(s);
-	r = oci_lock(s, o, err);
+	r = load_new_work(s, o, &spool, err);
 	if (r < 0)
 		return r;
-	r = store_new_layer(s, &spool, err);
+	/* The archive may arrive slowly, so the store is not locked yet. */
+	r = unpack_spool(fd, spool.fd, max_bytes(o), &watch, err);
 	if (r == 0)
-		r = unpack_spool(fd, spool.fd, max_bytes(o), &watch, err);
+		r = oci_lock(s, o, err);
 	l.dir = spool.fd;
-	if (r == 0)
+	if (r == 0) {
 		r = load_dir(&l, err);
+		store_unlock(s);
+	}
 	store_drop_layer(s, &spool);
-	store_unlock(s);
 	if (r < 0)
 		oci_tidy(s);
 	return r;
@@ -480,35 +494,15 @@ static int spool_dir(const struct store *s, int dir, const struct oci_options *o
 	return TAKE_FD(file);
 }
 
-static int import_layer(const struct store *s, int fd, const struct oci_options *o,
-			struct unpack_result *res, struct warren_error *err)
+static int import_unpack(const struct store *s, int fd, const struct oci_options *o,
+			 const struct store_new *layer, struct unpack_result *res,
+			 struct warren_error *err)
 {
 	const struct unpack_watch watch = { oci_unpack_cancelled, (void *)(uintptr_t)o };
 	const struct unpack_options options = { .max_bytes = max_bytes(o),
 						.watch = &watch };
-	struct store_new layer = { .fd = -1 };
-	char name[STORE_SHORT_LEN + 1];
-	int r = store_new_layer(s, &layer, err);
-
-	if (r == 0)
-		r = unpack_archive(fd, layer.fd, &options, res, err);
-	/* The same root filesystem was imported before. */
-	if (r == 0 && store_layer(s, res->diff_id, name) < 0)
-		r = store_keep_layer(s, &layer, res->diff_id, res->bytes, err);
-	store_drop_layer(s, &layer);
-	return r;
-}
-
-static int import_locked(const struct store *s, int fd, const struct ref *name,
-			 const struct oci_options *o, char ret_id[REF_DIGEST_LEN + 1],
-			 struct warren_error *err)
-{
-	AUTO_FREE char *config = NULL, *manifest = NULL;
 	AUTO_CLOSE int tar = -1;
-	struct store_image image = { .lock = -1 };
-	struct unpack_result res = { 0 };
 	struct stat st;
-	int r;
 
 	if (fstat(fd, &st) < 0)
 		return error_errno(err, errno, "inspect it");
@@ -517,11 +511,26 @@ static int import_locked(const struct store *s, int fd, const struct ref *name,
 		if (tar < 0)
 			return tar;
 	}
-	r = import_layer(s, tar >= 0 ? tar : fd, o, &res, err);
+	return unpack_archive(tar >= 0 ? tar : fd, layer->fd, &options, res, err);
+}
+
+static int import_locked(const struct store *s, struct store_new *layer,
+			 const struct unpack_result *res, const struct ref *name,
+			 const struct oci_options *o, char ret_id[REF_DIGEST_LEN + 1],
+			 struct warren_error *err)
+{
+	AUTO_FREE char *config = NULL, *manifest = NULL;
+	struct store_image image = { .lock = -1 };
+	char short_name[STORE_SHORT_LEN + 1];
+	int r = 0;
+
+	/* The same root filesystem may have been imported before. */
+	if (store_layer(s, res->diff_id, short_name) < 0)
+		r = store_keep_layer(s, layer, res->diff_id, res->bytes, err);
 	if (r < 0)
 		return r;
-	config = oci_make_config(oci_wanted_platform(o), res.diff_id);
-	manifest = config ? oci_make_manifest(config, res.diff_id, res.bytes) : NULL;
+	config = oci_make_config(oci_wanted_platform(o), res->diff_id);
+	manifest = config ? oci_make_manifest(config, res->diff_id, res->bytes) : NULL;
 	if (!manifest)
 		return error_errno(err, ENOMEM, "describe the image");
 	r = oci_parse_config(config, &image, err);
@@ -537,14 +546,22 @@ int oci_import(const struct store *s, int fd, const struct ref *name,
 	       const struct oci_options *o, char ret_id[REF_DIGEST_LEN + 1],
 	       struct warren_error *err)
 {
+	struct store_new layer = { .fd = -1 };
+	struct unpack_result res = { 0 };
 	int r;
 
 	oci_tidy(s);
-	r = oci_lock(s, o, err);
+	r = load_new_work(s, o, &layer, err);
 	if (r < 0)
 		return r;
-	r = import_locked(s, fd, name, o, ret_id, err);
-	store_unlock(s);
+	r = import_unpack(s, fd, o, &layer, &res, err);
+	if (r == 0)
+		r = oci_lock(s, o, err);
+	if (r == 0) {
+		r = import_locked(s, &layer, &res, name, o, ret_id, err);
+		store_unlock(s);
+	}
+	store_drop_layer(s, &layer);
 	if (r < 0)
 		oci_tidy(s);
 	return r;

@@ -79,6 +79,17 @@ int store_new_layer(const struct store *s, struct store_new *ret,
 	return 0;
 }
 
+int store_new_work(const struct store *s, struct store_new *ret, struct warren_error *err)
+{
+	int r = store_new_layer(s, ret, err);
+
+	if (r == 0 && flock(ret->fd, LOCK_EX | LOCK_NB) < 0) {
+		r = error_errno(err, errno, "lock a temporary directory");
+		store_drop_layer(s, ret);
+	}
+	return r;
+}
+
 int store_open_new(const struct store *s, const char *name, struct store_new *ret,
 		   struct warren_error *err)
 {
@@ -398,6 +409,15 @@ static int note_layers(void *ctx, const char *id)
 	return 0;
 }
 
+/* Does a process still use this directory of store_new_work()? */
+static bool store_work_is_used(int dir, const char *name)
+{
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
 static unsigned remove_new(int dir)
 {
 	DIR *d = open_list(dir);
@@ -405,7 +425,8 @@ static unsigned remove_new(int dir)
 	unsigned n = 0;
 
 	while (d && (e = readdir(d))) {
-		if (strncmp(e->d_name, NEW_PREFIX, strlen(NEW_PREFIX)) != 0)
+		if (strncmp(e->d_name, NEW_PREFIX, strlen(NEW_PREFIX)) != 0 ||
+		    store_work_is_used(dir, e->d_name))
 			continue;
 		copy_remove_tree(dir, e->d_name);
 		n++;

@@ -36,6 +36,13 @@ struct store_new {
 };
 int store_new_layer(const struct store *s, struct store_new *ret,
 		    struct warren_error *err);
+/*
+ * Like store_new_layer(), for a directory that this process uses for longer. It is
+ * locked, so the store need not stay locked: garbage collection neither waits for it nor
+ * removes it before this process has ended.
+ */
+int store_new_work(const struct store *s, struct store_new *ret,
+		   struct warren_error *err);
 /* Open the new layer @name, which another process has created. */
 int store_open_new(const struct store *s, const char *name, struct store_new *ret,
 		   struct warren_error *err);

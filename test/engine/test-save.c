@@ -226,6 +226,37 @@ TEST(saved_files_form_a_layer)
 	finish(w, "a saved sandbox");
 }
 
+/* For a sandbox that is destroyed next, no process must be stopped: they are killed. */
+TEST(a_copy_can_kill_all_processes_first)
+{
+	static const char *const find =
+		"for n in /proc/[0-9]*; do test \"$(cat $n/comm)\" != left || exit 3; done";
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_saved saved;
+	struct warren_sandbox *sb;
+	struct said said;
+	struct warren *w;
+	int dir;
+
+	begin();
+	w = engine();
+	sb = make_durable(w);
+	run_well(sb, SH("cp /bin/sleep /srv/left; (setsid /srv/left 1000 >/dev/null "
+			"2>&1 </dev/null &); echo x >/srv/f"));
+	said = sandbox_run(sb, SH(find));
+	EQ(said.res.exit_code, 3);
+	free(said.out);
+	free(said.err);
+	dir = make_dir("killed");
+	GOOD(warren_save_files(sb, dir, WARREN_SAVE_KILL, &saved, &err));
+	EQ(saved.frozen_ns, 0);
+	EQ(faccessat(dir, "srv/f", F_OK, 0), 0);
+	run_well(sb, SH(find));
+	(void)close(dir);
+	sandbox_destroy(sb);
+	finish(w, "a copy that killed the processes");
+}
+
 /*
  * A process writes a number to one file and then to another one. If the copy shows one
  * moment, the second number equals the first or is one less.

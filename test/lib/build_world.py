@@ -16,6 +16,13 @@ def base_image(config=None):
     return Image(Layer({**base_members(), **links}), config=config or {"Env": ["PATH=/bin"], "Cmd": ["sh"]})
 
 
+def until(condition, what):
+    end = time.monotonic() + WAIT
+    while not condition():
+        ok(time.monotonic() < end, f"no {what}")
+        time.sleep(0.01)
+
+
 def write_tree(path, files):
     """Creates a directory from {name: text, bytes, ("link", target) or ("dir", mode)}."""
     os.makedirs(path, exist_ok=True)

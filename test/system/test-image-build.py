@@ -263,7 +263,7 @@ def run_has_mounts():
     s.build(text, *options, files={"dir/f": "changed\n"})
     eq(len(s.steps()[1]), 1)
     s.refuse("FROM base:1\nRUN --mount=type=secret,id=none,required=true true\n", words=["Dockerfile:2: the secret 'none' is required"])
-    eq(glob.glob("/var/tmp/warren-build-*"), [], "temporary directories")
+    eq(glob.glob(f"{s.path}/layers/d/.new-*"), [], "temporary directories")
     s.image("prune", "-a")
     ok(not os.path.exists(f"{s.path}/images/build"), "the cache is there")
 
@@ -334,11 +334,37 @@ def an_interrupted_build_leaves_nothing():
         p.wait()
     ok("interrupted" in err, err)
     eq(s.directories(), before)
-    eq(glob.glob("/var/tmp/warren-build-*"), [])
+    eq(glob.glob(f"{s.path}/layers/d/.new-*"), [])
     for n in glob.glob("/proc/[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             with open(n, "rb") as f:
                 ok(f.read() != b"sleep\x001000\x00", "the command is still running")
+
+
+@test
+def a_killed_build_leaves_no_process():
+    s = Builder()
+    context = write_tree(folder(), {"Dockerfile": "FROM base:1\nRUN sleep 100777 & dd if=/dev/zero of=/big bs=1M count=250 2>/dev/null\n"})
+
+    def left():
+        for n in glob.glob("/proc/[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                with open(n, "rb") as f:
+                    if f.read() == b"sleep\x00100777\x00":
+                        return True
+        return False
+    p = s.start("image", "build", "--memory", "1g", context)
+    try:
+        until(left, "the process that the command leaves behind")
+        until(lambda: glob.glob(f"{s.path}/layers/d/.new-*/big"), "the copy of the layer")
+        p.kill()
+        p.wait()
+    finally:
+        p.kill()
+        p.wait()
+    until(lambda: not left(), "the end of that process")
+    s.image("prune", "-a")
+    s.empty()
 
 
 @test

@@ -6,6 +6,7 @@ Prints TAP. $WARREN is the program, $WARREN_BUILD where it was built.
 """
 import base64
 import fcntl
+import glob
 import os
 import pty
 import random
@@ -408,6 +409,36 @@ def a_pull_that_waits_for_others_can_be_interrupted():
         out, err = waiting.communicate(timeout=WAIT)
         eq((out.decode().strip(), err), (image.id, b""))
     eq(s.run(ref), "waited for")
+
+
+@test
+def an_archive_that_arrives_slowly_does_not_lock_the_store():
+    s, image = Store(), simple("slow")
+    whole = subprocess.check_output(["tar", "-C", layout(f"{folder()}/layout", {"slow:1": image}), "-c", "."])
+    for args, data in ((("load", "--quiet"), whole), (("import", "-", "plain:1"), tar({"f": "x" * 100000}))):
+        p = s.start("image", *args, stdin=subprocess.PIPE)
+        try:
+            p.stdin.write(data[:len(data) // 2])
+            p.stdin.flush()
+            wait_for(lambda: glob.glob(f"{s.path}/layers/d/.new-*/*"), "files of the archive")
+            s.image("prune")  # waits for the lock of the store
+            ok(glob.glob(f"{s.path}/layers/d/.new-*/*"), "the files of the archive were removed")
+            p.stdin.write(data[len(data) // 2:])
+            _, err = p.communicate(timeout=WAIT)
+            eq((p.returncode, err), (0, b""))
+        finally:
+            p.kill()
+            p.wait()
+        eq(glob.glob(f"{s.path}/layers/d/.new-*"), [])
+    eq(s.run("slow:1"), "slow")
+    p = s.start("image", "load", stdin=subprocess.PIPE)
+    p.stdin.write(whole[:len(whole) // 2])
+    p.stdin.flush()
+    wait_for(lambda: glob.glob(f"{s.path}/layers/d/.new-*/*"), "files of the archive")
+    p.kill()
+    p.wait()
+    s.image("prune")
+    wait_for(lambda: s.image("prune") is not None and not glob.glob(f"{s.path}/layers/d/.new-*"), "the end of the files")
 
 
 @test

@@ -81,6 +81,24 @@ def a_snapshot_has_the_files_of_its_instant():
 
 
 @test
+def without_the_service_an_error_says_how_to_name_a_snapshot():
+    def image(*args):
+        return subprocess.run([f"{BUILD}/warren", "image", *args], capture_output=True, text=True, check=False,
+                              env={**os.environ, "WARREN_STATE": w.state, "WARREN_LIBEXEC": BUILD})
+    hint = "is found by its name only with WARREN_HOST (example: WARREN_HOST=unix:"
+    ok(hint not in image("save", "-o", "/dev/null", "ready").stderr, "there is no snapshot")
+    box = w.create(image="host")
+    made = snapshot(box, "ready")
+    for args in (("save", "-o", "/dev/null", "ready"), ("tag", "ready", "x:1"), ("inspect", "ready"), ("push", "ready", "127.0.0.1:1/x")):
+        r = image(*args)
+        ok(r.returncode == 125 and "there is no image 'ready' on this machine" in r.stderr and hint in r.stderr, r)
+    eq(image("tag", made["image"], "x:1").returncode, 0)
+    eq(image("rm", "x:1").returncode, 0)
+    w.delete(box)
+    drop("ready")
+
+
+@test
 def a_snapshot_is_taken_while_files_are_written():
     box = w.create(image="host")
     w.ask("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sh", "-c", "i=0; while :; do echo $i >/srv/a; echo $i >/srv/b; i=$((i+1)); done"]})

@@ -21,6 +21,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -195,12 +196,24 @@ static int save_frozen(struct native_sandbox *sandbox, const struct files_child 
 	return r;
 }
 
+/* One call of kill(2) in init reaches all processes, so none can fork and be missed. */
+static int save_kill(struct native_sandbox *sandbox, struct warren_error *err)
+{
+	const struct proto_signal msg = { .h = { .type = PROTO_SIGNAL },
+					  .sig = SIGKILL,
+					  .whom = PROTO_WHOM_ALL };
+	CLEANUP(init_reply_done) struct init_reply a = { 0 };
+
+	return client_ask(native_talk(sandbox), &msg, sizeof(msg), -1, &a, err);
+}
+
 int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
 	    struct warren_saved *ret, struct warren_error *err)
 {
 	struct files_child child = FILES_CHILD_NONE;
 	AUTO_CLOSE int from = -1;
-	bool freeze = !(flags & WARREN_SAVE_UNFROZEN) && !sandbox->paused;
+	bool freeze =
+		!(flags & (WARREN_SAVE_UNFROZEN | WARREN_SAVE_KILL)) && !sandbox->paused;
 	int r = native_root_dir(sandbox, PROTO_ROLE_UPPER, &from, err);
 	struct files_child_task task = { .fds = { from },
 					 .n_fds = 1,
@@ -211,6 +224,8 @@ int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
 	*ret = (struct warren_saved){ 0 };
 	if (r == 0)
 		r = saved_check_space(from, dir, err);
+	if (r == 0 && flags & WARREN_SAVE_KILL)
+		r = save_kill(sandbox, err);
 	if (r == 0)
 		r = files_child_start(sandbox, &task, &child, err);
 	if (r == 0)

@@ -188,8 +188,13 @@ int shimmed_save_files(void *state, struct backend_sandbox *base, int dir, unsig
 {
 	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
 	AUTO_CLOSE int upper = -1;
-	int r = shimmed_ask_upper(sandbox, &upper, err);
+	int r;
 
+	if (flags & WARREN_SAVE_KILL)
+		return error_set(err, EOPNOTSUPP,
+				 "backend '%s' cannot kill processes to copy files",
+				 sandbox->engine->kind);
+	r = shimmed_ask_upper(sandbox, &upper, err);
 	if (r == -EOPNOTSUPP && err->code == 0)
 		return error_set(err, EOPNOTSUPP,
 				 "backend '%s' cannot copy the files of a sandbox",

@@ -141,10 +141,23 @@ struct build_mounts {
 	struct warren_mount v[STATE_MOUNTS_MAX];
 	char *sources[STATE_MOUNTS_MAX]; /* owned */
 	size_t n;
-	char dir[64]; /* temporary directory; "": none */
-	char **env;   /* secrets that are variables */
-	int lock;     /* lock of the caches; -1: no cache is used */
+	const struct store *store;
+	struct store_new dir; /* temporary directory */
+	char **env;           /* secrets that are variables */
+	int lock;             /* lock of the caches; -1: no cache is used */
 };
+
+#define BUILD_MOUNTS_NONE                        \
+	{                                        \
+		.dir = { .fd = -1 }, .lock = -1, \
+	}
+
+/*
+ * A directory for temporary files, which store_drop_layer() removes, or garbage
+ * collection if this process is killed. The store must not be locked.
+ */
+int build_work_new(const struct store *s, struct store_new *ret,
+		   struct warren_error *err) MUST_CHECK;
 
 /* Add what the mounts contain to the step's hash. */
 int build_mounts_hash(struct build_step *step, const struct dockerfile_run *run,

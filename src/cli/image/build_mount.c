@@ -21,7 +21,6 @@
 #include "image/copy.h"
 #include "image/layer_add.h"
 
-#define TEMP_DIR   "/var/tmp"
 #define SECRET_MAX (1U << 20)
 
 /* ------------------------------------------------------------------ sources */
@@ -119,20 +118,36 @@ static int build_mount_add(struct build_mounts *all, const struct dockerfile_mou
 	return 0;
 }
 
-/* A directory "<temp>/<n>", empty. */
-static int build_mount_temp(struct build_mounts *all, char path[80],
+int build_work_new(const struct store *s, struct store_new *ret, struct warren_error *err)
+{
+	int r = store_lock(s, false, true);
+
+	if (r < 0)
+		return error_errno(err, -r, "lock the image store");
+	r = store_new_work(s, ret, err);
+	store_unlock(s);
+	return r;
+}
+
+/* An empty directory of the temporary directory; its path, which the caller frees. */
+static int build_mount_temp(const struct store *s, struct build_mounts *all, char **ret,
 			    struct warren_error *err)
 {
-	if (!all->dir[0]) {
-		(void)strcpy(all->dir, TEMP_DIR "/warren-build-XXXXXX");
-		if (!mkdtemp(all->dir)) {
-			all->dir[0] = '\0';
-			return error_errno(err, errno, "create a directory in " TEMP_DIR);
-		}
+	AUTO_FREE char *path = NULL;
+	int r = 0;
+
+	if (all->dir.fd < 0)
+		r = build_work_new(s, &all->dir, err);
+	if (r < 0)
+		return r;
+	all->store = s;
+	if (asprintf(&path, "%s/%s/%zu", s->path, all->dir.name, all->n) < 0) {
+		path = NULL;
+		return error_errno(err, ENOMEM, "create a temporary directory");
 	}
-	(void)snprintf(path, 80, "%s/%zu", all->dir, all->n);
 	if (mkdir(path, 0755) < 0 || chmod(path, 0755) < 0)
 		return error_errno(err, errno, "create '%s'", path);
+	*ret = TAKE_PTR(path);
 	return 0;
 }
 
@@ -142,13 +157,14 @@ static int build_mount_bind(struct build_step *step, const struct dockerfile_mou
 	CLEANUP(build_mount_source_done)
 	struct mount_source s = { .image = { .lock = -1 } };
 	AUTO_CLOSE int dir = -1;
+	AUTO_FREE char *path = NULL;
 	struct layer_add a;
-	char path[80], *source = NULL;
+	char *source = NULL;
 	bool is_dir;
 	int r = build_mount_source_open(step, m, &s, err);
 
 	if (r == 0)
-		r = build_mount_temp(all, path, err);
+		r = build_mount_temp(&step->b->store, all, &path, err);
 	if (r < 0)
 		return r;
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -289,11 +305,11 @@ void build_mounts_done(struct build_mounts *m)
 {
 	for (size_t i = 0; i < m->n; i++)
 		free(m->sources[i]);
-	if (m->dir[0])
-		copy_remove_tree(AT_FDCWD, m->dir);
+	if (m->dir.fd >= 0)
+		store_drop_layer(m->store, &m->dir);
 	close_p(&m->lock);
 	(void)strv_free(m->env);
-	*m = (struct build_mounts){ .lock = -1 };
+	*m = (struct build_mounts)BUILD_MOUNTS_NONE;
 }
 
 /*

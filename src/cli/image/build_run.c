@@ -192,35 +192,20 @@ static void build_run_work_done(struct run_work *w)
 
 /* --------------------------------------------------------------------- layer */
 
-/*
- * The command has ended, but may have left processes behind. If they cannot be stopped
- * (an ordinary user without cgroups), the files are copied while they run.
- */
-static int build_run_copy(struct warren_sandbox *sb, int dir, struct warren_error *err)
-{
-	struct warren_error why = WARREN_ERROR_INIT;
-	struct warren_saved saved;
-	int r = warren_save_files(sb, dir, 0, &saved, &why);
-
-	if (r == -EOPNOTSUPP)
-		return warren_save_files(sb, dir, WARREN_SAVE_UNFROZEN, &saved, err);
-	if (r < 0)
-		*err = why;
-	return r;
-}
-
 /* Copy what the command wrote into a new layer. */
 static int build_run_save(struct run_work *w, const char *key, struct warren_error *err)
 {
 	struct build *b = w->step->b;
 	const struct build_stage *stage = &b->stages[w->step->k];
 	struct view before = { 0 };
+	struct warren_saved saved;
 	struct store_new layer;
 	int r = build_layer_begin(b, &layer, err);
 
 	if (r < 0)
 		return r;
-	r = build_run_copy(w->sb, layer.fd, err);
+	/* The command has ended, but may have left processes behind. */
+	r = warren_save_files(w->sb, layer.fd, WARREN_SAVE_KILL, &saved, err);
 	if (r >= 0)
 		r = view_open(&b->store, &stage->image, -1, &before, err);
 	if (r >= 0)
@@ -279,7 +264,7 @@ int build_run(struct build_step *step, struct warren_error *err)
 {
 	struct build *b = step->b;
 	struct run_work w = { .step = step,
-			      .mounts = { .lock = -1 },
+			      .mounts = BUILD_MOUNTS_NONE,
 			      .network = RUN_NETWORK_INIT };
 	int r = dockerfile_run_parse(&b->file, step->i, &b->plan.args,
 				     &b->stages[step->k].state, &w.run, err);

@@ -69,7 +69,8 @@ static int image_cmd_push(const struct push_options *o, const char *image,
 	progress_init(&progress, o->quiet || o->json);
 	r = oci_own_layers(err);
 	if (r == 0)
-		r = oci_push(&s, image, &ref, &options, &pushed, err);
+		r = image_hint(&s, oci_push(&s, image, &ref, &options, &pushed, err),
+			       err);
 	progress_done(&progress);
 	store_close(&s);
 	if (r < 0)

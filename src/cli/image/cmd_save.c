@@ -161,6 +161,7 @@ static int image_cmd_save(const struct save_options *o, char **images,
 	if (r == 0)
 		r = oci_save(&s, (const char *const *)images, o->kind, out.fd, &options,
 			     save_add, err);
+	r = image_hint(&s, r, err);
 	store_close(&s);
 	return save_output_close(&out, r, err);
 }

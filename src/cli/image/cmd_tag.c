@@ -43,7 +43,7 @@ static int image_cmd_tag(const struct store *s, const char *from, const char *to
 	r = store_lock(s, false, true);
 	if (r < 0)
 		return error_errno(err, -r, "lock the image store");
-	r = store_find(s, from, &image, err);
+	r = image_hint(s, store_find(s, from, &image, err), err);
 	if (r == 0) {
 		r = store_tag(s, &ref, image.id, err);
 		ref_text(&ref, text);

@@ -38,6 +38,12 @@ int image_open_store(bool make, struct store *ret, struct warren_error *err) MUS
 int image_find(const struct store *s, const char *text, struct store_image *ret,
 	       struct warren_error *err) MUST_CHECK;
 
+/*
+ * If an image was not found (@r is -ENOENT) and the store has snapshots, add to @err how
+ * to name one. Returns @r.
+ */
+int image_hint(const struct store *s, int r, struct warren_error *err);
+
 /* Print or report @err; return the exit status. */
 int image_fail(const struct command *cmd, const struct warren_error *err);
 

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/snapshot_name.h"
 #include "cli/image/image.h"
 #include "cli/image/report.h"
 #include "cli/image/snapshot.h"
+#include "image/store_write.h"
 
 static const struct command *const commands[] = {
 	&image_build, &image_pull, &image_load,    &image_import, &image_save,
@@ -49,6 +52,25 @@ int image_open_store(bool make, struct store *ret, struct warren_error *err)
 	return r < 0 ? r : store_open(dir, make, ret, err);
 }
 
+static int image_is_snapshot(void *ctx UNUSED, const char *ref, const char *id UNUSED)
+{
+	return snapshot_is_ref(ref);
+}
+
+int image_hint(const struct store *s, int r, struct warren_error *err)
+{
+	const size_t n = strlen(err->msg);
+
+	if (r != -ENOENT || report_wanted() ||
+	    store_each_ref(s, image_is_snapshot, NULL) != 1)
+		return r;
+	(void)snprintf(err->msg + n, sizeof(err->msg) - n,
+		       "; a snapshot of the service is found by its name only with "
+		       "WARREN_HOST (example: WARREN_HOST=unix:/run/warren/warren.sock), "
+		       "and otherwise by its whole id (warren snapshot inspect)");
+	return r;
+}
+
 /* A prefix of an id finds no snapshot, so only a whole id is none of its names. */
 static bool image_is_id(const char *text)
 {
@@ -60,7 +82,7 @@ static bool image_is_id(const char *text)
 int image_find(const struct store *s, const char *text, struct store_image *ret,
 	       struct warren_error *err)
 {
-	int r = store_find(s, text, ret, err);
+	int r = image_hint(s, store_find(s, text, ret, err), err);
 
 	if (r < 0 || !report_wanted() || !ret->snapshot[0] || !image_is_id(text))
 		return r;
