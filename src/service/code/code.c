@@ -319,7 +319,7 @@ int code_create(struct service *s, struct code_plan *plan,
 
 /*
  * Will there soon be room for a sandbox? The sandbox of a run is deleted after the
- * answer, and counts against the quota until then. So a client that makes one run after
+ * answer, and counts against the quota until then. So a client that starts one run after
  * another could exceed its quota. If warm runs are ended to make room, their sandboxes
  * also need a moment.
  */

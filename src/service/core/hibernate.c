@@ -6,8 +6,8 @@
  * determines the actual state (restore.c): a stopped sandbox that has saved files but no
  * init hibernates, and a hibernating sandbox that has an init is awake.
  *
- * A sandbox is woken by creating it again with the same id and the spec of its row, from
- * which the API makes a spec for the engine as it does for a new sandbox (respec).
+ * To wake a sandbox, the service creates it again with the same id. The API converts the
+ * spec in its row to a spec for the engine, as it does for a new sandbox (respec).
  */
 #include <errno.h>
 #include <string.h>

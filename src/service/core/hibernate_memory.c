@@ -4,9 +4,9 @@
  *
  *	RUNNING -> PAUSED, with a checkpoint -> HIBERNATED
  *
- * Both steps are one job, so that a use in the meantime waits, and then wakes the
- *sandbox. If the service is killed in between, the next process finds a sandbox that is
- *paused with a checkpoint. If the second step fails, the processes continue.
+ * Both steps are one job, so that a request in the meantime waits, and then wakes the
+ * sandbox. If the service is killed in between, the next process finds a sandbox that is
+ * paused with a checkpoint. If the second step fails, the processes continue.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ static void memory_ask(struct sandbox_job *job, uint32_t type, memory_reply_fn *
 	}
 }
 
-/* The sandbox was not saved, and is to continue: job->lost says why. */
+/* The sandbox could not be saved and should continue; job->lost says why. */
 static void memory_on_resumed(void *ctx, const struct warren_error *failure,
 			      const char *data UNUSED, size_t size UNUSED, int fd)
 {
@@ -88,7 +88,7 @@ static void memory_save(struct sandbox_job *job)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
 
-	/* Its shim is about to end, which is no failure. */
+	/* Its shim is about to exit, which is not a failure. */
 	(void)error_set(&why, ESTALE, "the sandbox hibernates");
 	init_conn_close(job->sandbox, &why);
 	ROOMS_CALL(job->sandbox->service, lost, job->sandbox);

@@ -107,7 +107,7 @@ int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t s
 void init_conn_is_new(struct sandbox *sandbox);
 /* Fail all waiting requests with @why. */
 void init_conn_close(struct sandbox *sandbox, const struct warren_error *why);
-/* Mark sandboxes as lost whose init does not answer in time. */
+/* Mark the sandboxes whose init does not answer in time as lost. */
 void init_conn_check_due(struct service *s);
 
 /* init_conn_out.c */

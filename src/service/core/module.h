@@ -109,14 +109,17 @@ struct sandbox {
 	/* Unless on_ttl is ACTION_DELETE: how long it runs each time, in ms. */
 	uint64_t lifetime_ms;
 	bool saved; /* paused with a checkpoint */
-	/* It is stopped only in order to hibernate: a use waits, and wakes it. */
+	/*
+	 * It is stopped only in order to hibernate: a request that needs it waits, and
+	 * then wakes it.
+	 */
 	bool hibernating;
-	bool woken; /* it hibernated before this start */
+	bool woken; /* this start wakes it from hibernation */
 	/* undo.c: whether the warden has a copy of the files. */
 	enum {
-		UNDO_UNKNOWN, /* an earlier process may have asked for one */
+		UNDO_UNKNOWN, /* an earlier process may have requested a copy */
 		UNDO_NONE,
-		UNDO_KEEPING, /* it is being made */
+		UNDO_KEEPING, /* the copy is being made */
 		UNDO_KEPT,
 	} undo;
 	bool undo_spoiled; /* a file was changed while the copy was made */

@@ -11,9 +11,9 @@
  *	those that have `failed`	their row says that nothing of them is alive
  *
  * A row is written before the warden is asked to create its sandbox, and deleted after
- * the warden has destroyed it. So a sandbox that is being created, also one that belongs
- * to a run of code, has a row when the warden lists it. The ids that the warden has
- * prepared in advance are not listed.
+ * the warden has destroyed it. So a sandbox that is being created has a row when the
+ * warden lists it, even if it belongs to a code run. The ids that the warden has prepared
+ * in advance are not listed.
  *
  * The service checks this when it starts, after a creation or a cleanup failed (gc.c),
  * and from time to time, because a failure may go unnoticed. If a sandbox could not be
@@ -118,8 +118,8 @@ static int orphans_ask_one(struct orphans_op *op, const char *id, uint32_t type)
 }
 
 /*
- * Save its files again. A sandbox with a shim may have been woken with its processes,
- * which that would end: it continues.
+ * Save its files again. But a sandbox with a shim continues: it may have been woken with
+ * its processes, which would end.
  */
 static int orphans_sleep_again(struct orphans_op *op, const char *id)
 {

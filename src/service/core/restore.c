@@ -131,7 +131,7 @@ static void on_unmade(void *ctx, int r UNUSED, const struct warren_error *err UN
 static void restore_asleep(struct sandbox *sandbox)
 {
 	ROOMS_CALL(sandbox->service, restore, sandbox);
-	/* An exec without a result has none to come. */
+	/* An exec that has no result by now will never have one. */
 	ROOMS_CALL(sandbox->service, lost, sandbox);
 	sandbox->loaded = true;
 }

@@ -187,7 +187,10 @@ void sandbox_moved(struct sandbox *sandbox, enum sandbox_state to)
 		sandbox->row.state = to;
 }
 
-/* Its time to live begins again whenever a sandbox that it put to rest runs again. */
+/*
+ * If the time to live has paused or hibernated a sandbox, it starts again when the
+ * sandbox runs again.
+ */
 static void sandbox_renew(struct sandbox *sandbox)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -321,7 +324,7 @@ const char *const sandbox_causes[CAUSE_MAX] = {
 
 /*
  * Can the action be carried out in the present state? A stopped sandbox is idle too, but
- * cannot be paused. Only a deletion ends the wait of a sandbox that is already at rest.
+ * cannot be paused. A sandbox that is already paused or hibernates can only be deleted.
  */
 static bool action_applies(const struct sandbox *sandbox, enum sandbox_action action)
 {
@@ -457,7 +460,10 @@ struct rest_op {
 	char id[ID_LEN + 1];
 };
 
-/* It may hibernate only later: the disk may be full, or the sandbox be in use again. */
+/*
+ * If it cannot hibernate now, try again later: the disk may be full, or the sandbox may
+ * be in use again.
+ */
 static void on_hibernated(void *ctx, int r, const struct warren_error *err UNUSED)
 {
 	struct rest_op op = *(struct rest_op *)ctx;

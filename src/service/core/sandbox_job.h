@@ -32,11 +32,11 @@ struct sandbox_job {
 	void (*begin)(struct sandbox_job *job);
 	enum sandbox_state to; /* for pause and resume: the new state */
 	const char *why;       /* reason, for the event */
-	/* For pause and stop: if no client requested it, it is skipped once not due. */
+	/* For pause and stop that no client requested: skipped if it is no longer due. */
 	enum sandbox_cause cause;
 	bool save; /* for pause: with a checkpoint */
 	bool drop; /* for hibernation: without its files */
-	/* Shortens the grace period of each stop before it to `grace_ms`. */
+	/* This job shortens the grace period of the stops before it to `grace_ms`. */
 	bool hurries;
 	uint64_t grace_ms; /* for stop: time between SIGTERM and SIGKILL */
 	/* Set by a stop in progress: shortens its grace period to @grace_ms from now. */
@@ -58,7 +58,10 @@ void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *
 /* hibernate.c: save the files of a stopped sandbox, and end it. */
 void sandbox_save(struct sandbox *sandbox, const char *why, service_done_fn done,
 		  void *ctx);
-/* The same, without its files: it is created anew when it wakes. */
+/*
+ * Like sandbox_save(), but without its files: the sandbox starts from its image when it
+ * wakes.
+ */
 void sandbox_drop_files(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /* begin() of a job that wakes a sandbox that hibernates. */
 void sandbox_wake_begin(struct sandbox_job *job);

@@ -71,8 +71,8 @@ static int record_all(struct service *s, const struct sandbox_row *rows, size_t 
 }
 
 /*
- * The image of a snapshot belongs to its tenant. Only who has named the snapshot itself
- * (sandbox_row.snapshot) may use it, whatever else refers to the image.
+ * The image of a snapshot belongs to its tenant. A request may use it only if it has
+ * named the snapshot itself (sandbox_row.snapshot), whatever other names the image has.
  */
 static int check_image(struct service *s, const struct sandbox_row *row,
 		       const struct warren_spec *spec, struct warren_error *err)
@@ -488,8 +488,8 @@ bool sandbox_is_saved(const struct sandbox *sandbox)
 }
 
 /*
- * The sandbox is stopped in order to hibernate: queue the use again, behind the job that
- * saves its files. Return false if there is none.
+ * The sandbox is stopped in order to hibernate: queue the request again, after the job
+ * that saves its files. Return false if there is no such job.
  */
 static bool use_later(struct sandbox_job *job)
 {
@@ -528,7 +528,10 @@ static void begin_use(struct sandbox_job *job)
 		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 }
 
-/* A use waits for the current job, so a sandbox is never used during a pause. */
+/*
+ * A request that uses the sandbox waits for the current job, so a sandbox is never used
+ * while it is being paused.
+ */
 void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

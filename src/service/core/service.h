@@ -8,20 +8,15 @@
  * One thread runs one loop. The database (db/db.h) is authoritative: it records what
  * exists and was acknowledged. The memory holds a copy of it, and the connections:
  *
- *	warden_conn.c		to the warden, which creates and destroys sandboxes
- *	init_conn.c		to the init of each sandbox
- *	init_conn_out.c		requests that wait for space in a connection
- *	reconnect.c		opens a connection again after it ended
- *	sandbox.c		sandboxes: states, creation, destruction, lifetime
- *	sandbox_create.c	creation, with a pull of a missing image
- *	image.c			images: each pulled once for all requests
- *	image_job.c		reports of warren-image(1)
- *	image_stream.c		archives of images
- *	event.c			events, for listeners
- *	restore.c		finds the sandboxes of an earlier process again
- *	disk.c			whether the disk has free space
- *	gc.c			destroys later what could not be destroyed in time
- *	orphans.c		destroys what the warden has and the database has not
+ * warden_conn.c to the warden, which creates and destroys sandboxes init_conn.c to the
+ * init of each sandbox init_conn_out.c requests that wait for space in a connection
+ * reconnect.c opens a connection again after it ended sandbox.c sandboxes: states,
+ * creation, destruction, lifetime sandbox_create.c creation, with a pull of a missing
+ * image image.c images: each pulled once for all requests image_job.c reports of
+ * warren-image(1) image_stream.c archives of images event.c events, for listeners
+ * restore.c finds the sandboxes of an earlier process again disk.c whether the disk has
+ * free space gc.c destroys later what could not be destroyed in time orphans.c destroys
+ * sandboxes that the database does not contain
  *
  * The service records an operation before it begins and answers the client after it is
  * done. So the next process can finish the work of a killed process. It destroys
@@ -240,7 +235,7 @@ void sandbox_hibernate(struct sandbox *sandbox, uint64_t grace_ms, service_done_
  */
 void sandbox_hibernate_memory(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /*
- * Set a function that makes the spec for the engine from the row of a sandbox. It calls
+ * Set a function that converts the row of a sandbox to a spec for the engine. It calls
  * @use once, before it returns, with the spec or with an error.
  */
 typedef void sandbox_spec_fn(void *ctx, const struct warren_spec *spec,
@@ -366,11 +361,11 @@ struct image_stream_ops {
 		     const struct warren_error *err);
 };
 struct image_stream;
-/* -EAGAIN: the tenant, or all of them, have as many as they may. */
+/* -EAGAIN: the tenant, or all tenants together, have reached their maximum. */
 int image_stream_start(struct service *s, const char *tenant, const char *ref,
 		       const struct image_stream_ops *ops, void *ctx,
 		       struct image_stream **ret, struct warren_error *err) MUST_CHECK;
-/* End it without done(); accepts NULL, returns NULL. */
+/* End the stream without calling done(); accepts NULL, returns NULL. */
 struct image_stream *image_stream_cancel(struct image_stream *stream);
 
 struct image_layer {

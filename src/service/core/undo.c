@@ -8,7 +8,7 @@
  * exists is valid, also for the next process of the service.
  *
  * The requests are jobs of the sandbox, so that it is not paused or deleted before their
- * end. Only a change of a file does not wait for the removal.
+ * end. A change of a file is the only one that does not wait until the copy is removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -347,7 +347,10 @@ void sandbox_diff(struct sandbox *sandbox, uint64_t skip, uint64_t max, diff_fn 
 				.done = done,
 				.ctx = ctx };
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
-	/* Only a sandbox that hibernates must be woken: processes are not needed. */
+	/*
+	 * A sandbox that hibernates must be woken; in any other state, the files can be
+	 * compared.
+	 */
 	if (sandbox_is_made(sandbox))
 		diff_on_awake(op, 0, NULL);
 	else

@@ -12,14 +12,17 @@
 /* Return -EOPNOTSUPP if the sandbox's backend cannot undo commands. */
 int undo_check_backend(const struct sandbox *sandbox, struct warren_error *err);
 /*
- * Call this before a command starts: keep the files if it is @undoable, otherwise end the
- * possibility to undo an earlier command. If @done gets an error, the command must not
+ * Call this before a command starts: copy the files if it is @undoable; otherwise, remove
+ * the copy, so that nothing can be undone. If @done gets an error, the command must not
  * start.
  */
 void undo_settle(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx);
 /* Like sandbox_use(), followed by undo_settle(). */
 void undo_use(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx);
-/* A file is about to be changed, or input is sent to a shell: nothing can be undone. */
+/*
+ * Call this before a file is changed or input is sent to a shell: after that, nothing can
+ * be undone.
+ */
 void undo_spoil(struct sandbox *sandbox);
 /* Like undo_spoil(), if a request about files to init changes them. */
 void undo_note_request(struct sandbox *sandbox, const void *msg);

@@ -169,7 +169,7 @@ static int warden_conn_queue(struct warden_conn *l, const void *msg, size_t size
 	(void)memcpy(o->data, msg, size);
 	*l->out_tail = o;
 	l->out_tail = &o->next;
-	if (l->out == o) /* the first request in the queue tries to send itself */
+	if (l->out == o) /* for the first one, start to wait for space */
 		warden_conn_flush(l);
 	return 0;
 }

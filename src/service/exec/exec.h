@@ -184,7 +184,10 @@ uint64_t exec_journal_default(const struct service *s);
 void sandbox_stop(struct sandbox *sandbox, uint64_t grace_ms, service_done_fn done,
 		  void *ctx);
 void sandbox_start(struct sandbox *sandbox, service_done_fn done, void *ctx);
-/* Back to the image, with the same id: its processes and its files are gone. */
+/*
+ * End all processes, discard all files that were written, and start the sandbox again
+ * from its image, with the same id.
+ */
 void sandbox_reset(struct sandbox *sandbox, service_done_fn done, void *ctx);
 
 #endif /* SERVICE_EXEC_EXEC_H */

@@ -20,10 +20,10 @@
 #define HOLD_RETRY_MS 100
 #define HOLD_FIRST_MS 10000 /* time for the first reader to arrive */
 /*
- * The part of the ring that may be read before the service tells init. Init need not be
- * told of every byte, but a ring whose output has all been read must not be full. A byte
- * of output takes at most 16 bytes of the ring, so this part takes at most an eighth of
- * the ring, which leaves space for the next record.
+ * The part of the ring that may be read before the service tells init. The service need
+ * not report every byte, but the ring must not be full when all its output has been read.
+ * A byte of output takes at most 16 bytes of the ring, so this part takes at most an
+ * eighth of the ring, which leaves space for the next record.
  */
 #define HOLD_SLACK 128
 

@@ -96,8 +96,8 @@ static void main_command_on_first(void *ctx, int r, const struct warren_error *e
 		return;
 	/*
 	 * Keep the sandbox in its starting phase until it has failed, so that a waiting
-	 * client never sees it as running. A sandbox that hibernated has files to lose:
-	 * it runs without its command.
+	 * client never sees it as running. A sandbox that hibernated must not lose its
+	 * files, so it runs without its command.
 	 */
 	if (r < 0 && !sandbox->woken) {
 		sandbox->failure = err->code;

@@ -3,10 +3,10 @@
  * sandbox_hibernate.c - let a sandbox hibernate: check the space on the disk, resume it
  * if it is paused, stop it, save its files (core/hibernate.c)
  *
- * A hibernation that is requested while another is in progress joins that one. If the
- * files cannot be saved, the sandbox is started again, so that a full disk costs it no
- * more than its processes; that the disk has too little space is found out before they
- * end.
+ * A hibernation that is requested while another is in progress joins that one. The
+ * service checks that the disk has enough space before any process ends. If the files
+ * still cannot be saved, the sandbox is started again, so that only its processes are
+ * lost.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "service/core/sandbox_job.h"
 #include "service/exec/internal.h"
 
-/* Time between SIGTERM and SIGKILL if no client says it. */
+/* Time between SIGTERM and SIGKILL if no request sets it. */
 #define HIBERNATE_GRACE_MS 10000
 #define HIBERNATE_TRIES    16
 
@@ -150,7 +150,7 @@ static void hibernate_begin_stop(struct hibernate_op *op, struct sandbox *sandbo
 		hibernate_stop(op, sandbox);
 }
 
-/* Without figures, the engine finds out whether the space is enough. */
+/* If the sizes are not known, the engine finds out whether there is enough space. */
 static void hibernate_on_stats(void *ctx, int r, const struct warren_stats *stats,
 			       const struct warren_error *failure UNUSED)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandbox_reset.c - back to the image: end the processes, drop the files, start again
+ * sandbox_reset.c - reset a sandbox to its image: end the processes, discard the files,
+ * start it again
  *
  * The sandbox is stopped, hibernates without its files, and is woken at once. So if the
- * service is killed in between, the sandbox is stopped and has its files, or hibernates,
- * and its next use completes the reset.
+ * service is killed in between, the sandbox is either stopped and still has its files, or
+ * it hibernates and its next use completes the reset.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,11 +3,11 @@
  * untar.c - write the entries of an archive to files, one after another
  *
  * A file appears only when it is complete, and replaces an existing file only then. While
- * it is written, it has no name (O_TMPFILE), or, if the filesystem does not support
- * that, a temporary name in the same directory. A file in the place of an entry that is a
- * link is removed, and missing directories are created, each at most once per entry. The
- * modes of directories are set at the end, because a read-only directory could not be
- * filled.
+ * it is written, it has no name (O_TMPFILE), or, if the filesystem does not support that,
+ * a temporary name in the same directory. If a file exists where an entry creates a link,
+ * it is removed; missing directories are created. Each of these is tried at most once for
+ * an entry. The modes of directories are set at the end, because a read-only directory
+ * could not be filled.
  */
 #include "service/files/untar.h"
 

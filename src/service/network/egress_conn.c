@@ -6,8 +6,8 @@
  * A process that is stopped or hangs keeps its connection. So the service sends a PING at
  * intervals, unless a request waits for its reply anyway. If nothing arrives for several
  * intervals, warren-egress is replaced: the warden kills it before it starts the next
- * one. Intervals are counted, and not the time: if this process itself is delayed, it
- * first reads what has arrived.
+ * one. The service counts intervals and does not measure the time: if this process itself
+ * was delayed, it first reads the messages that have arrived.
  */
 #include <errno.h>
 #include <string.h>
@@ -112,7 +112,10 @@ static struct egress_ask *egress_conn_take(struct egress_conn *c, uint64_t cooki
 	return a;
 }
 
-/* The question that waits longest; changes may wait for as long as they take. */
+/*
+ * The oldest request that only asks for information. Requests that change something have
+ * no time limit.
+ */
 static struct egress_ask *egress_conn_first_question(const struct egress_conn *c)
 {
 	struct egress_ask *a = c->asks;
@@ -225,7 +228,7 @@ static void egress_conn_on_beat(void *ctx)
 		egress_conn_lost(c);
 		return;
 	}
-	/* If the connection is full, the requests in it are replied to. */
+	/* If the connection is full, replies to the requests in it will arrive. */
 	if (!c->asks)
 		(void)egress_conn_ask(c->service, &ping, sizeof(ping), NULL, 0,
 				      egress_conn_pong, NULL);

@@ -17,7 +17,7 @@ struct egress_conn {
 	bool starting; /* the warden is asked to start it */
 	struct loop_watch *watch;
 	struct loop_timer *timer; /* for the next start */
-	struct loop_timer *late;  /* for questions without an answer */
+	struct loop_timer *late;  /* for requests without a reply */
 	struct loop_timer *beat;  /* checks whether it works */
 	unsigned silent;          /* intervals of @beat since its last message */
 	bool late_set;
@@ -51,7 +51,7 @@ struct sandbox_network {
 	bool attached;   /* warren-egress serves it */
 	bool changed;    /* warren-egress has an older policy */
 	bool busy;       /* a request for it is in progress */
-	bool terminates; /* the policy needs to see what is inside TLS */
+	bool terminates; /* the policy needs TLS to be terminated */
 	bool trusted;    /* the sandbox trusts the authority of warren-egress */
 	unsigned tries;
 	struct loop_timer *timer; /* for another attempt */
@@ -89,13 +89,13 @@ int egress_conn_ask(struct service *s, void *msg, size_t size, const int *fds,
 void network_all_step(struct service *s, bool started);
 
 /* trust.c */
-/* Does the policy, which is JSON, need to see what is inside TLS? */
+/* Does the policy, which is JSON, need TLS to be terminated? */
 bool trust_needed(const char *policy);
 
 /* usage.c: reports of warren-egress. */
 void network_hear_usage(struct service *s, const struct egress_usage_report *report);
 void network_hear_denied(struct service *s, const struct egress_denied *denied);
-/* Tell warren-egress to forget the sandbox, and count what it used at last. */
+/* Tell warren-egress to remove the sandbox, and count its last usage. */
 void network_remove(struct sandbox *sandbox);
 
 #endif /* SERVICE_NETWORK_INTERNAL_H */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * network.c - bring warren-egress into agreement with the policies of all sandboxes
+ * network.c - keep the policies in warren-egress up to date for all sandboxes
  *
  * network_step() compares the policy of a sandbox with what warren-egress serves for it,
- * and sends the next request. Each reply calls network_step() again. So it does not
- * matter which of the processes ended in between.
+ * and sends the next request. Each reply calls network_step() again. So the result is the
+ * same if one of the processes was restarted in between.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -224,7 +224,10 @@ static void network_send(struct sandbox *sandbox, int *sockets)
 		network_finish(sandbox, r, &err);
 }
 
-/* The process that had the ports before has ended, and they are still in use. */
+/*
+ * The kernel has not yet closed the sockets of the previous process, so their ports are
+ * still in use.
+ */
 static void network_fail_ports(struct sandbox *sandbox)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -293,8 +296,9 @@ static void network_on_trusted(void *ctx, const struct warren_error *failure,
 	if (!sandbox)
 		return;
 	/*
-	 * A backend without this feature mounts the file when it creates a sandbox. Files
-	 * inside must not keep a sandbox from waking: its programs then trust less.
+	 * A backend without this feature mounts the file when it creates a sandbox. The
+	 * contents of a sandbox must not prevent it from waking: after a failure, its
+	 * programs do not trust the authority.
 	 */
 	if (failure && failure->code != EOPNOTSUPP &&
 	    sandbox->row.state != SANDBOX_HIBERNATED) {
@@ -307,7 +311,7 @@ static void network_on_trusted(void *ctx, const struct warren_error *failure,
 	network_step(sandbox);
 }
 
-/* Before the policy applies, the sandbox must trust what it will meet. */
+/* Before the policy applies, the sandbox must trust the authority. */
 static void network_trust(struct sandbox *sandbox)
 {
 	struct warden_proto_sandbox msg = { .h = { .type = WIRE_TRUST } };
@@ -578,7 +582,7 @@ static void network_lost(struct sandbox *sandbox)
 	n->trusted = false;
 }
 
-/* If it could not hibernate, it is back. */
+/* If the sandbox could not hibernate, it runs again and needs its network. */
 static void network_connected(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	if (sandbox_network(sandbox)->policy)

@@ -2,10 +2,10 @@
 /*
  * network.h - the network policies of sandboxes, which warren-egress applies
  *
- * Before a sandbox with a policy counts as created, the warden captures its network
- * (os/capture.h), and the sockets go to warren-egress with the policy. If warren-egress
- * ends, the network of all sandboxes is closed; it is started again, and gets the same
- * policies.
+ * Before a sandbox with a policy is reported as created, the warden captures its network
+ * (os/capture.h), and the service sends the sockets and the policy to warren-egress. If
+ * warren-egress ends, the network of all sandboxes is closed; it is started again, and
+ * gets the same policies.
  */
 #ifndef SERVICE_NETWORK_NETWORK_H
 #define SERVICE_NETWORK_NETWORK_H
@@ -19,7 +19,7 @@ extern const struct service_module network_hooks;
 #define NETWORK_POLICY "policy" /* sandbox_row.network of a sandbox with a policy */
 
 /*
- * If a policy needs to see what is inside TLS, programs in the sandbox must trust the
+ * If a policy needs TLS to be terminated, programs in the sandbox must trust the
  * authority of warren-egress. They find WARREN_TRUST_FILE through these variables; most
  * read the files of the image, which have the authority too (os/ca_mount.h).
  */
@@ -37,17 +37,17 @@ const char *network_policy(const struct sandbox *sandbox);
 /* Return the id of a sandbox of @tenant whose policy uses the secret @name; NULL: none.
  */
 const char *network_find_secret(struct service *s, const char *tenant, const char *name);
-/* What the sandbox has used, as far as the service knows: up to a second ago. */
+/* What the sandbox has used, as last reported; this may be a second old. */
 const struct egress_usage *network_usage(const struct sandbox *sandbox);
 /*
- * Ask warren-egress, so that network_usage() is exact. Calls @done also if it cannot be
- * asked; the sandbox may be gone then.
+ * Ask warren-egress, so that network_usage() is exact. @done is also called if
+ * warren-egress cannot be asked. By then, the sandbox may be gone.
  */
 void network_refresh(struct sandbox *sandbox, void (*done)(void *ctx), void *ctx);
 
 /*
- * What the sandboxes of a tenant have used since the service started, deleted ones
- * included. The first row has no tenant: it is the sum of all that have no row.
+ * What the sandboxes of a tenant have used since the service started, including deleted
+ * ones. The first row has no tenant: it is the sum of all tenants without a row.
  */
 #define NETWORK_TOTALS_MAX 256
 

@@ -34,7 +34,10 @@ bool trust_needed(const char *policy)
 	if (!found)
 		return false;
 	in = json_loads(policy, 0, NULL);
-	/* If it cannot be read now, more trust than needed does no harm. */
+	/*
+	 * If the policy cannot be read now, trusting the authority without need does no
+	 * harm.
+	 */
 	found = !in || policy_read(in, "/network", &p, &ignored) < 0 ||
 		policy_needs_trust(&p);
 	json_decref(in);

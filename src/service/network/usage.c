@@ -94,8 +94,8 @@ void network_hear_usage(struct service *s, const struct egress_usage_report *rep
 }
 
 /*
- * Write a denial for an event: without its time, which the event has, and shorter if a
- * sandbox made it long.
+ * Write a denial for an event: without its time, which the event contains, and truncated
+ * if it is long.
  */
 static char *usage_event_text(const char *text)
 {
@@ -112,7 +112,10 @@ static char *usage_event_text(const char *text)
 		free(out);
 		(void)json_object_del(in, "path");
 		(void)json_object_del(in, "rule");
-		/* The cut may be within a character: then there is no reason. */
+		/*
+		 * The text may have been truncated within a character; then leave out the
+		 * reason.
+		 */
 		if (json_object_set_new(in, "reason", json_string(reason)) < 0)
 			(void)json_object_set_new(in, "reason", json_string(""));
 		out = json_dumps(in, JSON_COMPACT);
@@ -209,6 +212,9 @@ void network_remove(struct sandbox *sandbox)
 		op->before = n->usage;
 		(void)strncpy(op->tenant, sandbox->row.owner, DB_NAME_MAX);
 	}
-	/* If it cannot be sent, the end of the connection or of the sandbox does it. */
+	/*
+	 * If the request cannot be sent, warren-egress forgets the sandbox when the
+	 * connection or the sandbox ends.
+	 */
 	(void)usage_ask(sandbox, EGRESS_REMOVE, op);
 }

@@ -74,9 +74,10 @@ struct session {
 	uint64_t since; /* start of the command, in clock ticks since boot */
 	uint64_t lost;
 	bool fresh; /* no command has ended yet in the shell that session_renew.c began */
-	struct session_user *users; /* session_renew.c: they wait for that shell */
-	bool close_late;            /* close the session when that shell is ready */
-	session_fn opened;          /* NULL: the session is open */
+	/* session_renew.c: requests that wait for that shell. */
+	struct session_user *users;
+	bool close_late;   /* close the session when that shell is ready */
+	session_fn opened; /* NULL: the session is open */
 	void *ctx;
 	bool done_opening;
 	struct warren_error open_err;
@@ -113,7 +114,7 @@ void session_pour(struct session *session); /* write @out as far as the pipe has
 void session_try(struct session *session);
 /* Forget the shell that ended, so that another can be started. */
 void session_reset(struct session *session);
-/* session_renew.c: end the wait of all that use the session. */
+/* session_renew.c: call all requests that wait for the session. */
 void session_users_end(struct session *session, int r, const struct warren_error *err);
 /* session_read.c */
 int session_read_init(struct session *session);

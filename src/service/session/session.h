@@ -76,8 +76,8 @@ void session_use_named(struct sandbox *sandbox, const char *name, service_done_f
 /* Return whether the shell ended with a hibernation; session_use() starts another. */
 bool session_renews(const struct session *session);
 /*
- * Whether the caller has called undo_settle() for the command that it runs next:
- * otherwise that command ends the possibility to undo an earlier one.
+ * Set whether the caller has called undo_settle() for the command that it runs next. If
+ * not, that command makes it impossible to undo an earlier one.
  */
 void session_undoable(struct session *session, bool undoable);
 /*

@@ -20,7 +20,7 @@ struct session_user {
 	struct service *service;
 	char sandbox[ID_LEN + 1];
 	char *name; /* the name of the session, or its id */
-	bool named; /* it is the name; no such session is no error */
+	bool named; /* it is the name, and the session need not exist */
 	service_done_fn done;
 	void *ctx;
 };
@@ -57,7 +57,7 @@ static void renew_on_opened(void *ctx, struct session *session,
 		session_close(session, service_ignore, NULL);
 }
 
-/* The opening of a session of an earlier process is made again from its rows. */
+/* For a session of an earlier process, create its struct opening again from its rows. */
 static struct opening *renew_opening(const struct session *session)
 {
 	const struct exec_row *row = exec_row(session->exec);
