@@ -114,6 +114,9 @@ struct sandbox {
 	 * then wakes it.
 	 */
 	bool hibernating;
+	/* Uses that end soon: a hibernation lets them end first. */
+	unsigned n_brief;
+	void (*on_brief_ended)(struct sandbox *sandbox); /* NULL: nothing waits */
 	bool woken; /* this start wakes it from hibernation */
 	/* undo.c: whether the warden has a copy of the files. */
 	enum {
@@ -143,6 +146,18 @@ struct sandbox {
 };
 
 /* Return whether a sandbox in this state should have an init. */
+/* A use that ends soon has begun, or has ended: see struct sandbox. */
+static inline void sandbox_begin_brief(struct sandbox *sandbox)
+{
+	sandbox->n_brief++;
+}
+
+static inline void sandbox_end_brief(struct sandbox *sandbox)
+{
+	if (--sandbox->n_brief == 0 && sandbox->on_brief_ended)
+		sandbox->on_brief_ended(sandbox);
+}
+
 static inline bool sandbox_is_made(const struct sandbox *sandbox)
 {
 	return sandbox->row.state == SANDBOX_RUNNING ||

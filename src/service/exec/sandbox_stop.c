@@ -25,12 +25,14 @@
 #define TRIES_FAR 10 /* number of tries if no process could be started inside */
 #define LOOK_MS   20 /* first interval between checks for other processes; it grows */
 #define LOOK_MAX  1000
+#define BRIEF_MS  2000 /* least time for brief uses to end before a hibernation */
 
 struct stop_op {
 	struct sandbox_job *job;
 	struct loop_timer *timer;
 	uint64_t look_ms;
 	uint64_t kill_at; /* the end of the grace period, in ms of the loop's clock */
+	bool waits;       /* it has not begun: brief uses are to end first */
 	bool killing;     /* SIGKILL was sent */
 	bool answered;    /* init has confirmed the SIGKILL */
 	bool broken;      /* the connection to init broke during the grace period */
@@ -43,6 +45,7 @@ void sandbox_stop_gone(struct sandbox *sandbox)
 
 	if (!op)
 		return;
+	sandbox->on_brief_ended = NULL;
 	op->timer = loop_timer_free(op->timer);
 	free(op);
 }
@@ -167,6 +170,29 @@ static void stop_look_for_others(struct sandbox *sandbox)
 		stop_kill(sandbox);
 }
 
+/* Begin with the stop itself. */
+static void stop_go(struct sandbox *sandbox)
+{
+	struct stop_op *op = sandbox_execs(sandbox)->stopping;
+	uint64_t grace_ms = op->job->grace_ms;
+
+	op->waits = false;
+	sandbox->on_brief_ended = NULL;
+	if (grace_ms == 0) {
+		stop_kill(sandbox);
+		return;
+	}
+	op->kill_at = loop_now(sandbox->service->loop) + grace_ms;
+	loop_timer_set(op->timer, sandbox->n_running > 0 ? grace_ms : 0);
+	stop_signal(sandbox, SIGTERM);
+}
+
+/* The stop goes on outside of the callback that ends the use. */
+static void stop_on_brief_ended(struct sandbox *sandbox)
+{
+	loop_timer_set(sandbox_execs(sandbox)->stopping->timer, 0);
+}
+
 /* Queue the stop again with the rest of its grace period, for the same client. */
 static void stop_again(struct sandbox *sandbox)
 {
@@ -175,7 +201,8 @@ static void stop_again(struct sandbox *sandbox)
 	struct sandbox_job *job = op->job, again = *job;
 
 	again.next = NULL;
-	again.grace_ms = now < op->kill_at ? op->kill_at - now : 0;
+	if (!op->waits)
+		again.grace_ms = now < op->kill_at ? op->kill_at - now : 0;
 	job->done = service_ignore;
 	job->hurry = NULL;
 	sandbox_stop_gone(sandbox);
@@ -191,6 +218,8 @@ static void stop_on_timer(void *ctx)
 
 	if (op->broken)
 		stop_again(sandbox);
+	else if (op->waits)
+		stop_go(sandbox);
 	else if (op->killing && op->answered && stop_is_done(sandbox))
 		stop_end(sandbox, sandbox_move(sandbox, SANDBOX_STOPPED, NULL, &err),
 			 &err);
@@ -205,7 +234,7 @@ void sandbox_stop_look(struct sandbox *sandbox)
 {
 	struct stop_op *op = sandbox_execs(sandbox)->stopping;
 
-	if (!op || op->broken)
+	if (!op || op->broken || op->waits)
 		return;
 	if (op->killing ? op->answered && stop_is_done(sandbox) : sandbox->n_running == 0)
 		loop_timer_set(op->timer, 0);
@@ -234,7 +263,10 @@ static void stop_hurry(struct sandbox_job *job, uint64_t grace_ms)
 	struct stop_op *op = sandbox_execs(job->sandbox)->stopping;
 	uint64_t kill_at = loop_now(job->sandbox->service->loop) + grace_ms;
 
-	if (!op || op->job != job || op->killing || op->broken || kill_at >= op->kill_at)
+	if (op && op->job == job && op->waits && grace_ms < job->grace_ms)
+		job->grace_ms = grace_ms;
+	if (!op || op->job != job || op->waits || op->killing || op->broken ||
+	    kill_at >= op->kill_at)
 		return;
 	op->kill_at = kill_at;
 	loop_timer_set(op->timer, grace_ms);
@@ -270,13 +302,15 @@ static void begin_stop(struct sandbox_job *job)
 	op->job = job;
 	sandbox_execs(sandbox)->stopping = op;
 	op->look_ms = LOOK_MS;
-	if (job->grace_ms == 0) {
-		stop_kill(sandbox);
+	if (sandbox->hibernating && sandbox->n_brief > 0) {
+		/* Uses that come later wait for this job, and wake the sandbox. */
+		op->waits = true;
+		sandbox->on_brief_ended = stop_on_brief_ended;
+		loop_timer_set(op->timer,
+			       job->grace_ms > BRIEF_MS ? job->grace_ms : BRIEF_MS);
 		return;
 	}
-	op->kill_at = loop_now(sandbox->service->loop) + job->grace_ms;
-	loop_timer_set(op->timer, sandbox->n_running > 0 ? job->grace_ms : 0);
-	stop_signal(sandbox, SIGTERM);
+	stop_go(sandbox);
 }
 
 static void sandbox_stop_by(struct sandbox *sandbox, enum sandbox_job_kind kind,

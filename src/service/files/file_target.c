@@ -26,6 +26,18 @@ struct file_target_op {
 	void *ctx;
 };
 
+void files_tidy(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from; from++)
+		if (*from != '/' || to == path || to[-1] != '/')
+			*to++ = *from;
+	if (to > path + 1 && to[-1] == '/')
+		to--;
+	*to = '\0';
+}
+
 struct file_target_op *file_target_free(struct file_target_op *j)
 {
 	if (j && j->target.dir >= 0)

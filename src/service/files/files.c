@@ -42,6 +42,7 @@ struct files {
 				none */
 	unsigned piece_next; /* bit of the piece that the next request needs; 0: none */
 	int large_next;      /* a separate memfd; -1: none */
+	bool lasts;          /* it may last: a hibernation does not wait for it */
 };
 
 struct files_ask {
@@ -59,6 +60,7 @@ struct files_ask {
 
 struct beginning {
 	struct sandbox *sandbox;
+	bool awake;
 	char *user;
 	void (*fn)(void *ctx, struct files *f, const struct warren_error *err);
 	void *ctx;
@@ -67,6 +69,8 @@ struct beginning {
 static void files_begun(struct beginning *b, struct files *f,
 			const struct warren_error *err)
 {
+	if (b->awake)
+		sandbox_end_brief(b->sandbox);
 	b->fn(b->ctx, f, err);
 	free(b->user);
 	free(b);
@@ -97,6 +101,7 @@ static void files_on_user(void *ctx, const struct initclient_user *user,
 		return;
 	}
 	DLIST_PUSH(sandbox_files(b->sandbox)->list, f);
+	sandbox_begin_brief(b->sandbox);
 	files_begun(b, f, NULL);
 }
 
@@ -104,10 +109,13 @@ static void files_on_awake(void *ctx, int r, const struct warren_error *err)
 {
 	struct beginning *b = ctx;
 
-	if (r < 0)
+	if (r < 0) {
 		files_begun(b, NULL, err);
-	else
-		sandbox_find_user(b->sandbox, b->user, files_on_user, b);
+		return;
+	}
+	b->awake = true;
+	sandbox_begin_brief(b->sandbox);
+	sandbox_find_user(b->sandbox, b->user, files_on_user, b);
 }
 
 void files_begin(struct sandbox *sandbox, const char *user,
@@ -133,10 +141,21 @@ void files_begin(struct sandbox *sandbox, const char *user,
 
 static void leave_sandbox(struct files *f)
 {
-	if (!f->sandbox)
+	struct sandbox *sandbox = f->sandbox;
+
+	if (!sandbox)
 		return;
 	DLIST_REMOVE(f);
 	f->sandbox = NULL;
+	if (!f->lasts)
+		sandbox_end_brief(sandbox);
+}
+
+void files_last(struct files *f)
+{
+	if (f->sandbox && !f->lasts)
+		sandbox_end_brief(f->sandbox);
+	f->lasts = true;
 }
 
 /* Truncate the file, even if other processes have it open, because its pages are the
@@ -691,18 +710,6 @@ void files_find_owner(struct files *f, const char *user,
 	}
 	*o = (struct owning){ fn, ctx };
 	sandbox_find_user(f->sandbox, user, files_on_owner, o);
-}
-
-void files_tidy(char *path)
-{
-	char *to = path;
-
-	for (const char *from = path; *from; from++)
-		if (*from != '/' || to == path || to[-1] != '/')
-			*to++ = *from;
-	if (to > path + 1 && to[-1] == '/')
-		to--;
-	*to = '\0';
 }
 
 /* ---------------------------------------------------------------------- mkdir -p */

@@ -37,6 +37,8 @@ void files_begin(struct sandbox *sandbox, const char *user,
 		 void (*fn)(void *ctx, struct files *f, const struct warren_error *err),
 		 void *ctx);
 struct files *files_end(struct files *f);
+/* It may last for long, like a watch: a hibernation does not wait for its end. */
+void files_last(struct files *f);
 struct service *files_service(const struct files *f);
 /* Get the tenant of the sandbox; NULL: the sandbox is gone. */
 const char *files_tenant(const struct files *f);

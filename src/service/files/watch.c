@@ -499,6 +499,7 @@ struct watch *watch_new(struct files *f, const struct watch_options *options,
 		return NULL;
 	}
 	w->files = f;
+	files_last(f);
 	w->service = sandbox_service(files_sandbox(f));
 	w->o = *options;
 	w->todo_tail = &w->todo;
