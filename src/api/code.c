@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* code.c - begin a run of code: its plan, and its sandbox */
+/* code.c - begin a code run: its plan, and its sandbox */
 #include "api/code.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
  * What a successful call has written survives even if all processes are killed, without
  * an fsync. Data that must also survive a power cut needs an fsync: tenants, tokens,
  * secrets, db_set_meta(), and everything in a transaction that began as DB_POWER_SAFE.
- *The fsync also covers everything written before.
+ * The fsync also covers everything written before.
  *
  * Every call is a separate transaction. To combine some:
  *

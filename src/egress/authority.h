@@ -2,8 +2,8 @@
 /*
  * authority.h - a certificate authority of one service, for TLS that is terminated
  *
- * A rule that adds headers to requests, or that allows only some of them, needs to see
- * what is inside TLS. For the hosts of such rules, warren-egress presents a certificate
+ * To add headers to requests, or to allow only some requests, warren-egress must see the
+ * requests inside TLS. For the hosts of such rules, warren-egress presents a certificate
  * that this authority has issued, and sandboxes trust the authority.
  *
  * The authority is a file with mode 0600: an EC key (P-256) and a certificate that is

@@ -5,13 +5,13 @@
  * A sandbox decides how many names it asks for, and servers of its choice decide how long
  * the answers take. So:
  *
- * - A sandbox has at most LOOKUP_QUERIES_EACH queries in progress, and all sandboxes
- *   together have LOOKUP_QUERIES_ALL. A query counts until the resolver has finished it,
- *   even if the client that asked has closed its connection. - Names that wait are
- *   queried in turn: one name of each sandbox after another. - All lookups of one name
- *   that a sandbox has in progress share one query. - A name without addresses is not
- *   queried again for LOOKUP_NEGATIVE_MS. Addresses are not cached: each connection is
- *   judged by the current ones.
+ *	- A sandbox has at most LOOKUP_QUERIES_EACH queries in progress, and all
+ *	  sandboxes together have LOOKUP_QUERIES_ALL. A query counts until the resolver
+ *	  has finished it, even if the client that asked has closed its connection.
+ *	- Names that wait are queried in turn: one name of each sandbox after another.
+ *	- All lookups of one name that a sandbox has in progress share one query.
+ *	- A name without addresses is not queried again for LOOKUP_NEGATIVE_MS.
+ *	  Addresses are not cached: each connection is judged by the current ones.
  *
  * Sandboxes do not share queries or results. Otherwise, a sandbox could measure which
  * names another one uses.

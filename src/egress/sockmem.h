@@ -6,12 +6,13 @@
  * each grow to megabytes. A client that opens thousands of connections and reads none of
  * them would soon hold all the memory that the machine has for TCP. So:
  *
- * - The buffers of a flow have a fixed size, which is smaller the more flows there are:
- *   SOCKMEM_MIN to SOCKMEM_MAX bytes. - A flow that has carried SOCKMEM_STEP bytes may
- *   grow: the kernel adapts its buffers as usual, up to SOCKMEM_GROWN. Only a few flows
- *   may grow, per sandbox and in total. A flow stays grown until it ends, or until its
- *   buffers are empty and another flow wants to grow. So a client that stops reading can
- *   only prevent flows of its own sandbox from growing.
+ *	- The buffers of a flow have a fixed size, which is smaller the more flows there
+ *	  are: SOCKMEM_MIN to SOCKMEM_MAX bytes.
+ *	- A flow that has carried SOCKMEM_STEP bytes may grow: the kernel adapts its
+ *	  buffers as usual, up to SOCKMEM_GROWN. Only a few flows may grow, per sandbox
+ *	  and in total. A flow stays grown until it ends, or until its buffers are empty
+ *	  and another flow wants to grow. So a client that stops reading can only prevent
+ *	  flows of its own sandbox from growing.
  */
 #ifndef EGRESS_SOCKMEM_H
 #define EGRESS_SOCKMEM_H

@@ -312,7 +312,7 @@ static int warden_do_undo_forget(struct work *k, const void *msg,
 	return warren_undo_forget(k->engine, sandbox->id, err);
 }
 
-/* Afterwards, a CREATE with .restore creates the sandbox anew. */
+/* Afterwards, a CREATE with .restore creates the sandbox again, from its image. */
 static int warden_do_reset(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_sandbox *sandbox = msg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test-gvisor.c - sandboxes of gVisor: their kernel, their limits, and leftovers
+ * test-gvisor.c - gVisor sandboxes: their kernel, their limits, and leftovers
  *
  * The contract suites test what every backend must do; this file tests what only gVisor
  * provides. A sandbox is inspected from outside by its cgroup, which contains all its

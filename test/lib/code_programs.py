@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""code_programs.py - programs for runs of code: one table, language by case
+"""code_programs.py - programs for code runs: one table, language by case
 
 Each language has:
     success     prints its argument, its stdin and a snowman

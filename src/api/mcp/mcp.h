@@ -22,7 +22,7 @@
  *
  *	transport.c	HTTP: methods, headers, bodies
  *	http_sse.c	HTTP+SSE, the transport of old clients, at /sse
- *	exchange.c responses, and streams of events
+ *	exchange.c	responses, and streams of events
  *	rpc.c		messages and eras
  *	session.c	sessions
  *	call.c		calls: results, errors, progress, log messages, cancellation

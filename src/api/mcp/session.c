@@ -6,7 +6,7 @@
  * exist. It ends with DELETE, with its token, and after a long time without use.
  *
  * A session with a holder (Warren-Session), as `warren mcp` opens, also ends with the
- * stream of the holder. The kernel closes that when `warren mcp` is killed.
+ * stream of the holder. The kernel closes that stream when `warren mcp` is killed.
  */
 #include <errno.h>
 #include <stdio.h>

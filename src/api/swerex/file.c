@@ -25,7 +25,7 @@ struct filing {
 	struct job *job;
 	struct files *files;
 	char path[4096];
-	bool parents; /* were made */
+	bool parents; /* they were created */
 	/* The file that is read: */
 	int fd;
 	size_t size;

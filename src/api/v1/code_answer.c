@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * code_answer.c - the result of a run of code as JSON, slice by slice
+ * code_answer.c - the result of a code run as JSON, slice by slice
  *
  * Its parts are: the fields, stdout, stderr, each artifact, and the end.
  */

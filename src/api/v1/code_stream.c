@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* code_stream.c - a run of code as events: its output as it is written, and its end */
+/* code_stream.c - a code run as events: its output as it is written, and its end */
 #include <string.h>
 
 #include "api/v1/code.h"

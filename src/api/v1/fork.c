@@ -121,7 +121,7 @@ static void fork_wait(struct fork *f, struct sandbox **sandboxes)
 	}
 }
 
-/* Create the copies; *@ret_err says what is wrong otherwise. */
+/* Create the copies. On failure, *@ret_err has the reason. */
 static int fork_create(struct fork *f, struct wanted *w, struct warren_error *err)
 {
 	struct service *s = f->call->v1->service;

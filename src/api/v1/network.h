@@ -12,7 +12,7 @@ struct json;
 /*
  * Read the field `network` of a request of @tenant, and check it against the
  * configuration. With a policy, @out gets it as JSON, with the rules of its capabilities.
- * *@ret_terminates: it needs to see what is inside TLS. Without @may_use_secrets, only
+ * *@ret_terminates: the policy needs TLS to be terminated. Without @may_use_secrets, only
  * the capabilities of the configuration may use secrets. -EBADMSG: @err says why not.
  */
 int network_read(struct v1 *v1, const char *tenant, bool may_use_secrets,

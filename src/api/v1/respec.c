@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * respec.c - make the spec of a sandbox again, from its row, to create it anew
+ * respec.c - convert the row of a sandbox back to a spec, to create the sandbox again
  *
  * The row contains the request as it was accepted, with all defaults. So it is read like
- * a request of the sandbox's owner that gives every field, and the service's maximum
- * values and policy apply as they are now.
+ * a request of the sandbox's owner that sets every field, and the current maximum values
+ * and policy of the service apply.
  */
 #include <errno.h>
 #include <string.h>

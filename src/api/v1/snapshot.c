@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot.c - handlers: make, list, show, tag and delete snapshots */
+/* snapshot.c - handlers: create, list, show, tag and delete snapshots */
 #include "service/snapshot/snapshot.h"
 
 #include <errno.h>

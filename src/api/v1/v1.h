@@ -7,10 +7,10 @@
  * the service decides which operations the state of a sandbox allows.
  *
  *	v1.c		the path of a request to its handler
- *	request.c responses
+ *	request.c	responses
  *	access.c	whether the caller may do it
  *	port.c		forwards requests to servers in sandboxes, by path or host name
- *	output_json.c responses that are too long to keep in memory
+ *	output_json.c	responses that are too long to keep in memory
  *	create_for.c	creates sandboxes for another API
  *	sandbox.c, to_json.c, exec.c, output.c, ...	handlers, by subject
  */

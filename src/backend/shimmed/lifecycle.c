@@ -324,8 +324,8 @@ void shimmed_keep_left(struct shimmed *k, const char *id)
 }
 
 /*
- * Remove what is left of a sandbox that is to wake: an earlier engine was killed while it
- * saved or woke it. -EEXIST: the sandbox is awake.
+ * Before a sandbox wakes, remove leftovers of an earlier engine that was killed while it
+ * saved or woke the sandbox. -EEXIST: the sandbox is awake.
  */
 static int lifecycle_clear(const struct shimmed *k, const char *id,
 			   struct warren_error *err)

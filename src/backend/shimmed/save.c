@@ -6,21 +6,23 @@
  * directory, and its files are copied; no process inside runs in the meantime. If the
  * sandbox was checkpointed before, the shim also has a file with its memory, which only
  * gets a name. Other platforms (docker) keep the files of a sandbox that is stopped: for
- * these, the directory of the sandbox is empty, and tells them to.
+ * these, the directory of the sandbox has no files, but its existence tells the platform
+ * to keep them.
  *
- *	<state_dir>/saved/<kind>.<engine>/<id>/files	the files of a sandbox that
- *hibernates
- *	<state_dir>/saved/<kind>.<engine>/<id>/memory	its memory, if that was saved too
- *	<state_dir>/saved/<kind>.<engine>/<id>/image	the image that the files belong to
- *	<state_dir>/saved/<kind>.<engine>/<id>/reset	it comes back without its files
- *	<state_dir>/saved/<kind>.<engine>/.new-<id>	an incomplete copy
- *	<state_dir>/saved/<kind>.<engine>/.memory-<id>	its memory, before it gets there
- *	<state_dir>/saved/<kind>.<engine>/.frozen-<id>	its processes are stopped because
- *of a copy
+ * In <state_dir>/saved/<kind>.<engine>/:
  *
- * As for native sandboxes, what is saved is valid only while no sandbox of that id lives:
- * it gets its name before the sandbox ends, and is removed after the sandbox is back. The
- * next engine of the same name removes what a crash left in between.
+ *	<id>/files	the files of a sandbox that hibernates
+ *	<id>/memory	its memory, if that was saved too
+ *	<id>/image	the image that the files belong to
+ *	<id>/reset	a marker: the sandbox is being reset, and wakes without its files
+ *	.new-<id>	an incomplete copy
+ *	.memory-<id>	its memory, until the directory <id> exists
+ *	.frozen-<id>	a marker: its processes are stopped during a copy
+ *
+ * As for native sandboxes, a saved directory is valid only while no sandbox with that id
+ * is running: it gets its name before the sandbox ends, and is removed after the sandbox
+ * has been restored. After a crash in between, the next engine of the same name removes
+ * what is not valid.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -132,7 +134,10 @@ static int shimmed_copy(int upper, int dir, struct warren_saved *ret,
 	return r;
 }
 
-/* The file says to the next engine that the processes are to continue. */
+/*
+ * If this process is killed, the file tells the next engine to let the processes
+ * continue.
+ */
 static int shimmed_mark_frozen(const struct shimmed *k, const char *id,
 			       struct warren_error *err)
 {
@@ -225,8 +230,8 @@ const char *shimmed_image(const struct backend_sandbox *base)
 /* ------------------------------------------------------------------ hibernating */
 
 /*
- * The files make sense only on top of the image that they were written over. An image of
- * the platform is kept by the platform, which has not stopped using it.
+ * The files are valid only on top of the same image. If the platform has its own images,
+ * it keeps the image, because the stopped sandbox still uses it.
  */
 static int shimmed_note_image(const struct shimmed_sandbox *sandbox, int dir,
 			      struct warren_error *err)
@@ -284,7 +289,7 @@ static int shimmed_make_dir(int parent, const char *name, int *ret_fd,
 			   : 0;
 }
 
-/* The next CREATE makes the sandbox anew. */
+/* The next CREATE creates the sandbox again, from its image. */
 static int shimmed_fill_reset(struct shimmed_sandbox *sandbox, int dir,
 			      struct warren_error *err)
 {
@@ -348,8 +353,8 @@ static int shimmed_save_as(struct shimmed_sandbox *sandbox, int saved, int upper
 }
 
 /*
- * From here on, the sandbox hibernates. If something of it is left, the engine removes
- * that later.
+ * From here on, the sandbox hibernates. If something cannot be removed now, the engine
+ * removes it later.
  */
 static void shimmed_end_saved(struct shimmed *k, struct backend_sandbox *base)
 {
@@ -465,7 +470,7 @@ static const char *shimmed_saved_id(const char *name, const char *prefix)
 	return strncmp(name, prefix, n) == 0 && id_valid(name + n) ? name + n : NULL;
 }
 
-/* Is the sandbox complete? Otherwise it ends, and what is saved of it is still needed. */
+/* Is the sandbox complete? If not, it is ending, and its saved files are still needed. */
 static bool shimmed_is_awake(const struct shimmed *k, const char *id)
 {
 	struct sandbox_socket_look look = { 0 };

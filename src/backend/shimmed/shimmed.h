@@ -85,7 +85,7 @@ int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 /* shimmed.c */
 int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 		  struct warren_error *err);
-/* Let the processes of @id continue, which an engine stopped that was killed. */
+/* Let the processes of @id continue after the engine that stopped them was killed. */
 int shimmed_thaw(const struct shimmed *k, const char *id, struct warren_error *err);
 
 /* save.c */
@@ -101,9 +101,9 @@ int shimmed_reset(void *state, struct backend_sandbox *base, struct warren_error
 const char *shimmed_image(const struct backend_sandbox *base);
 bool shimmed_has_saved(void *state, const char *id);
 int shimmed_forget_saved(void *state, const char *id, struct warren_error *err);
-/* Remove what is saved of @id, but nothing that its platform has kept. */
+/* Remove the saved files and memory of @id, except what its platform keeps itself. */
 int shimmed_drop_saved(const struct shimmed *k, const char *id, struct warren_error *err);
-/* Remove incomplete copies, and what is saved of live sandboxes. */
+/* Remove incomplete copies, and saved files and memory of running sandboxes. */
 void shimmed_sweep_saved(struct shimmed *k);
 
 /* lifecycle.c */

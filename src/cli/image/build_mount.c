@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * build_mount.c - what RUN --mount mounts
+ * build_mount.c - the mounts of RUN --mount
  *
  *	bind	a copy of files of the context, a stage or an image: .dockerignore
- *applies, and what the command writes there is lost
+ *		applies, and files that the command writes there are discarded
  *	cache	a directory of the store that all builds share, by its id
  *	tmpfs	empty
- *	secret	a file of the user, by --secret; it is no part of the image or the key
+ *	secret	a file of the user, by --secret; not part of the image or of the key
  */
 #include <errno.h>
 #include <fcntl.h>

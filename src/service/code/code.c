@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* code.c - a run of code: begin, end, and its sandbox */
+/* code.c - a code run: begin, end, and its sandbox */
 #include <errno.h>
 #include <string.h>
 

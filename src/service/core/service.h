@@ -8,15 +8,20 @@
  * One thread runs one loop. The database (db/db.h) is authoritative: it records what
  * exists and was acknowledged. The memory holds a copy of it, and the connections:
  *
- * warden_conn.c to the warden, which creates and destroys sandboxes init_conn.c to the
- * init of each sandbox init_conn_out.c requests that wait for space in a connection
- * reconnect.c opens a connection again after it ended sandbox.c sandboxes: states,
- * creation, destruction, lifetime sandbox_create.c creation, with a pull of a missing
- * image image.c images: each pulled once for all requests image_job.c reports of
- * warren-image(1) image_stream.c archives of images event.c events, for listeners
- * restore.c finds the sandboxes of an earlier process again disk.c whether the disk has
- * free space gc.c destroys later what could not be destroyed in time orphans.c destroys
- * sandboxes that the database does not contain
+ *	warden_conn.c		to the warden, which creates and destroys sandboxes
+ *	init_conn.c		to the init of each sandbox
+ *	init_conn_out.c		requests that wait for space in a connection
+ *	reconnect.c		opens a connection again after it ended
+ *	sandbox.c		sandboxes: states, creation, destruction, lifetime
+ *	sandbox_create.c	creation, with a pull of a missing image
+ *	image.c			images: each pulled once for all requests
+ *	image_job.c		reports of warren-image(1)
+ *	image_stream.c		archives of images
+ *	event.c			events, for listeners
+ *	restore.c		finds the sandboxes of an earlier process again
+ *	disk.c			whether the disk has free space
+ *	gc.c			destroys later what could not be destroyed in time
+ *	orphans.c		destroys sandboxes that the database does not contain
  *
  * The service records an operation before it begins and answers the client after it is
  * done. So the next process can finish the work of a killed process. It destroys

@@ -6,7 +6,7 @@
  *	delete	row `deleting`; no file; no row; answer
  *
  * If a step fails, the volume is deleted at once; if the process dies, it is deleted when
- *gc.c runs next.
+ * gc.c runs next.
  */
 #include "service/volume/volume.h"
 

@@ -5,8 +5,8 @@
  * The file has no name. Only the shim has it open, on the disk with the images. It
  * disappears when the sandbox is resumed or when the shim ends for any reason, so that
  * nothing is left to remove. It gets a name only if the sandbox hibernates. The shim also
- *keeps other descriptors open that must outlive the sandbox's processes
- *(shim_sandbox.held).
+ * keeps other descriptors open that must outlive the sandbox's processes
+ * (shim_sandbox.held).
  *
  *	AWAKE -> SAVING -> SAVED -> WAKING -> AWAKE
  *

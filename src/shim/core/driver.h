@@ -188,10 +188,11 @@ struct shim_driver {
 	 * is called until nothing is left.
 	 *
 	 * With spec.restore, the sandbox hibernated, and gets its files back:
-	 * SHIM_SAVED_FILES in its directory in .saved_dir or, if the platform has kept
-	 * them, what destroy() left. SHIM_SAVED_IMAGE is their image. SHIM_SAVED_MEMORY,
-	 * if it exists, is what save() wrote: the processes continue. If
-	 * shim_sandbox_is_reset(), the sandbox is created anew from SHIM_SAVED_IMAGE.
+	 * SHIM_SAVED_FILES in its directory in .saved_dir or, if the platform keeps files
+	 * itself, those that destroy() left there. SHIM_SAVED_IMAGE is their image.
+	 * SHIM_SAVED_MEMORY, if it exists, contains the output of save(): the processes
+	 * continue. If shim_sandbox_is_reset(), the sandbox starts again from
+	 * SHIM_SAVED_IMAGE.
 	 */
 	int (*create)(struct shim_sandbox *p, const struct warren_spec *spec,
 		      struct warren_error *err);
@@ -262,8 +263,8 @@ struct shim_driver {
 	int (*stats)(struct shim_sandbox *p, struct warren_stats *ret,
 		     struct warren_error *err);
 	/*
-	 * Open the network namespace through which the sandbox does everything in the
-	 * network, for capture_open(). Nothing inside may be able to change it.
+	 * Open the network namespace of all sockets of the sandbox, for capture_open().
+	 * No process inside may be able to change it.
 	 */
 	int (*network)(const struct shim_sandbox *p, int *ret_ns,
 		       struct warren_error *err);
@@ -325,7 +326,9 @@ void shim_sandbox_enforce(struct shim_sandbox *p, const char *name, bool enforce
 int shim_sandbox_saved(const struct shim_sandbox *p, const char *name, int flags);
 /* Return whether the sandbox hibernates, or is about to. */
 bool shim_sandbox_is_saved(const struct shim_sandbox *p);
-/* Return whether a sandbox that hibernates comes back without its files. */
+/*
+ * Return whether a sandbox that hibernates is being reset, and wakes without its files.
+ */
 bool shim_sandbox_is_reset(const struct shim_sandbox *p);
 /*
  * Read the image of a sandbox that hibernates into @text; return its length, or -errno.

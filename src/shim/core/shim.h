@@ -14,7 +14,7 @@
  *	workers.c	two processes that may block: one for files, one for signals
  *	shell_pool.c	persistent shells inside, which run one script after another
  *	checkpoint.c	saves a sandbox to a file, and restores it
- *	saved.c		finds what was saved of a sandbox that hibernates
+ *	saved.c		finds the saved files of a sandbox that hibernates
  *	exec_procs.c	lists and signals an exec's processes with scripts (parse_ps.c)
  *	guest_client.c	files and ports through the guest agent, if the platform has one
  *	files.c		otherwise: OPEN and SCAN with scripts; parse_entries.c parses

@@ -212,8 +212,8 @@ static int create_check_image(const struct docker *d, const char *image,
 }
 
 /*
- * Find the image of a sandbox that hibernated: its name may mean another one now. Its
- * container has it, and exists, unless a reset was interrupted.
+ * Find the image of a sandbox that hibernated: its name may refer to another image now.
+ * The sandbox's container, which exists unless a reset was interrupted, names its image.
  */
 static int create_image_before(struct docker *d, const struct shim_sandbox *p,
 			       char ret[IMAGE_ID_MAX], struct warren_error *err)
@@ -269,9 +269,10 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
 }
 
 /*
- * Change @spec for a sandbox that comes back: it has the image of its creation. Its
- * container has the limits of its creation, but is created anew for a reset. Until then
- * it exists, so that the daemon keeps its image.
+ * Change @spec for a sandbox that wakes: it has the image with which it was created. Its
+ * container keeps the limits with which it was created, except after a reset, for which
+ * another container is created. The old one exists until then, so that the daemon keeps
+ * the image.
  */
 static int create_restore(struct docker *d, const struct shim_sandbox *p,
 			  struct warren_spec *spec, char image[IMAGE_ID_MAX],
@@ -289,7 +290,7 @@ static int create_restore(struct docker *d, const struct shim_sandbox *p,
 	return 0;
 }
 
-/* Record the image's id, because its name may mean another one later. */
+/* Record the image's id, because its name may refer to another image later. */
 static int create_record_image(struct docker *d, const struct shim_sandbox *p,
 			       struct warren_error *err)
 {

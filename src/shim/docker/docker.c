@@ -100,7 +100,7 @@ static bool is_running(const struct docker *d)
 	return json_is_true(json_object_get(state, "Running"));
 }
 
-/* End all processes of the container; its files stay in the daemon. */
+/* End all processes of the container; the daemon keeps its files. */
 static int docker_stop(struct docker *d, const struct shim_sandbox *p,
 		       struct warren_error *err)
 {

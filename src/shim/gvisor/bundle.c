@@ -55,7 +55,10 @@ static int bundle_add_env(json_t *list, const char *const *env, struct warren_er
 	return 0;
 }
 
-/* Write the environment. The last variable of a name counts, as in runsc. */
+/*
+ * Write the environment. If several variables have the same name, the last one applies,
+ * as in runsc.
+ */
 static int bundle_environment(const struct gvisor_making *m, json_t *list,
 			      struct warren_error *err)
 {
@@ -134,7 +137,7 @@ static json_t *bundle_mounts(const struct gvisor_making *m)
 	return list;
 }
 
-/* Without one of its own, the sandbox has the network of its creator (network.c). */
+/* If this list has no network namespace, runsc uses that of its creator (network.c). */
 static json_t *bundle_namespaces(const struct gvisor_making *m)
 {
 	json_t *list = json_pack("[{s:s}, {s:s}, {s:s}, {s:s}]", "type", "pid", "type",

@@ -386,8 +386,8 @@ static int await_word(int fd, struct warren_error *err)
 }
 
 /*
- * Start the sandbox instead of runsc, if there is no network: runsc would first create a
- * loopback device.
+ * If there is no network, call the sentry to start the sandbox. `runsc start` would first
+ * create a loopback device.
  */
 static int start_root(const struct gvisor_making *m, int sentry, struct warren_error *err)
 {
@@ -485,7 +485,7 @@ static int gvisor_create_start(struct gvisor_making *m, struct warren_error *err
 		       : gvisor_start_saved(m, child_steps, ARRAY_SIZE(child_steps), err);
 }
 
-/* Open what was saved of a sandbox that hibernated. */
+/* Open the saved files and memory of a sandbox that hibernated. */
 static int create_open_saved(struct gvisor_making *m, struct warren_error *err)
 {
 	if (!m->spec->restore || shim_sandbox_is_reset(m->sandbox))

@@ -3,10 +3,11 @@
  * network.c - the network namespace of a sandbox with a network policy
  *
  * Without a policy, the sentry has no network at all, and loopback inside is its own.
- * With a policy, runsc runs in a new, empty network namespace, and the sentry makes the
- * sockets of the processes inside there (--network=host; "host" is that namespace). So
- * the same rules as for a native sandbox deliver its connections (os/capture.h). The
- * sentry has no capability in that namespace, and its filter no raw sockets.
+ * With a policy, runsc runs in a new, empty network namespace, in which the sentry
+ * creates the sockets of the processes inside (--network=host; "host" is that namespace).
+ * So its connections are captured by the same rules as those of a native sandbox
+ * (os/capture.h). The sentry has no capability in that namespace, and its filter does not
+ * allow raw sockets.
  *
  * The pids that runsc records are those of the shim's pid namespace. So another process
  * finds the namespace among the processes of the sandbox's cgroup, by its number.

@@ -59,8 +59,9 @@ static bool is_sentry(int fd)
 }
 
 /*
- * An abstract address is looked up in the network namespace in which the socket was made.
- * A process that cannot return to its own namespace must not continue in the sandbox's.
+ * An abstract address is looked up in the network namespace in which the socket was
+ * created. A process that cannot return to its own namespace must not continue in that of
+ * the sandbox.
  */
 static int control_socket(int ns)
 {
