@@ -106,6 +106,14 @@ int claims_take(struct claims *all, struct claim *claim, const char *id, bool br
 	return other ? -EBUSY : 0;
 }
 
+void claims_await(struct claims *all, const char *id)
+{
+	(void)pthread_mutex_lock(&all->lock);
+	while (claims_find(all, id))
+		(void)pthread_cond_wait(&all->dropped, &all->lock);
+	(void)pthread_mutex_unlock(&all->lock);
+}
+
 void claims_drop(struct claims *all, struct claim *claim)
 {
 	(void)pthread_mutex_lock(&all->lock);

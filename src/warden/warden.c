@@ -516,6 +516,8 @@ static int carry_out_one(struct work *k, const void *msg, struct warren_error *e
 	struct claim claim;
 	int r;
 
+	if (h->type == WIRE_CONNECT)
+		claims_await(k->w->claims, warden_proto_id(msg));
 	if (!permitted[h->type].changes)
 		return permitted[h->type].run(k, msg, err);
 	r = claims_take(k->w->claims, &claim, warden_proto_id(msg),

@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import BUILD, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, refused, until  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, World, refused, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 
@@ -308,6 +308,33 @@ def nothing_is_lost_whenever_the_service_is_killed():
             w.delete(other)
             drop(f"k{i}")
     w.delete(box)
+    until(lambda: stored() == [], stored)
+
+
+@test
+def a_sandbox_continues_if_the_api_is_killed_during_a_copy():
+    box = w.create(image="host", limits={"disk": 400 << 20, "memory": 800 << 20})
+    sh(box, "dd if=/dev/zero of=/srv/big bs=1M count=150 2>/dev/null; echo 1 >/srv/x")
+    for path, body in (("snapshots", {}), ("fork", {"count": 2}), ("run", {"argv": ["true"], "undoable": True})) * 2:
+        if path == "run" and BACKEND != "native":
+            continue
+
+        def ask(path=path, body=body):
+            with contextlib.suppress(Exception):
+                w.client().ask("POST", f"/v1/sandboxes/{box}/{path}", body)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(0.03)
+        w.kill("api")
+        thread.join()
+        w.ready()
+        eq(sh(box, "cat /srv/x"), "1\n", path)  # no client has paused it
+        eq(w.get(f"/v1/sandboxes/{box}")["state"], "running", path)
+    for b in w.get("/v1/sandboxes")["sandboxes"]:
+        w.delete(b["id"])
+    for s in w.get("/v1/snapshots")["snapshots"]:
+        drop(s["id"])
     until(lambda: stored() == [], stored)
 
 
