@@ -30,7 +30,7 @@
 	X(restart, "Stop a sandbox and start it again.") \
 	X(reset, "Bring a sandbox back to its image.") \
 	X(fork, "Create copies of a sandbox.") \
-	X(snapshot, "Make, list, tag and remove snapshots of sandboxes.") \
+	X(snapshot, "Create, list, tag and remove snapshots of sandboxes.") \
 	X(kill, "Kill all processes of a sandbox, or signal its main command.") \
 	X(pause, "Freeze all processes of a sandbox.") \
 	X(resume, "Resume a paused sandbox.") \

@@ -45,7 +45,7 @@
 /*
  * Timeouts of a stop, in ms. The service waits for running requests. After the first
  * timeout, it does not wait for clients that do not read; after the second, it answers
- * waiting requests with what is known.
+ * waiting requests with the current state.
  */
 #define DRAIN_CUT_MS  1000
 #define DRAIN_LAST_MS 5000

@@ -322,7 +322,7 @@ void volume_row_done(struct volume_row *row);
 struct snapshot_row {
 	char id[ID_LEN + 1];
 	const char *tenant;
-	const char *source; /* the id of the sandbox that it was made of */
+	const char *source; /* the id of the sandbox that it was made from */
 	const char *image;  /* "sha256:..."; not for inserts */
 	const char *names;  /* separated by commas; not for inserts */
 	const char *labels; /* a JSON object */
@@ -344,7 +344,7 @@ int db_finish_snapshot(struct db *db, const struct snapshot_row *row, const char
 		       struct warren_error *err) MUST_CHECK;
 /*
  * Give the snapshot @id a name, in addition to those it has. If another snapshot has the
- * name, it loses it; without any name, it becomes transient.
+ * name, that one loses it; a snapshot without a name becomes transient.
  */
 int db_name_snapshot(struct db *db, const char *tenant, const char *id, const char *name,
 		     struct warren_error *err) MUST_CHECK;

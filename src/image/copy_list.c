@@ -66,8 +66,8 @@ static int copy_list_children(struct copy_list *l, const char *path, const char 
 		return error_errno(err, -r, "list '%s'", path);
 	if (depth == COPY_LIST_DEPTH)
 		return error_set(err, ELOOP,
-				 "'%.200s': more than %d directories in each "
-				 "other",
+				 "'%.200s': directories are nested more than "
+				 "%d levels deep",
 				 path, COPY_LIST_DEPTH);
 	for (char **n = names; r == 0 && *n; n++) {
 		AUTO_FREE char *child = NULL, *target = NULL;

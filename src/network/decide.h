@@ -77,8 +77,9 @@ void policy_decide(const struct policy_index *x, const struct request *q,
 		   struct decision *ret);
 /*
  * Return whether TLS to this host and port must be terminated, so that its requests can
- * be inspected: a rule adds headers to some of them, or what is not inspected is not
- * allowed and some requests may be. Only for names; the client must show the name (SNI).
+ * be inspected: a rule adds headers to some of them, or the policy allows some requests
+ * but not a connection that is not inspected. Only for names; the client must show the
+ * name (SNI).
  */
 bool policy_terminates(const struct policy_index *x, const struct host *h, uint16_t port);
 /*

@@ -5,11 +5,11 @@
  *	{ host: api.example.com, headers: { Authorization: 'Bearer ${secret.NAME}' } }
  *
  * A header replaces all headers of that name that the client sent, and those whose names
- * some servers take for the same (header_names_alike()). The value is text in
- * which `${secret.NAME}` stands for a secret, and `$${` for the two characters `${`.
+ * some servers treat as the same (header_names_alike()). The value is text in which
+ * `${secret.NAME}` stands for a secret, and `$${` for the two characters `${`.
  *
  * Only an allowing rule for one exact name has headers. A suffix would send a secret to
- * every name below it, also to those that other people can register or take over; an
+ * every name below it, including those that other people can register or take over; an
  * address has no name that a certificate could prove. The protocol is https, unless the
  * rule says http, too. A rule with headers allows only requests that are inspected, so
  * its TLS is terminated on the way (policy_terminates()).
@@ -50,8 +50,8 @@ struct policy_secret {
 };
 
 /*
- * Return whether a server could take the names for the same: many convert them to the
- * names of variables, in which `X-Key` and `X_Key` are HTTP_X_KEY.
+ * Return whether a server could treat the names as the same: many servers convert them to
+ * the names of variables, in which `X-Key` and `X_Key` are HTTP_X_KEY.
  */
 bool header_names_alike(const char *a, const char *b);
 /*

@@ -64,8 +64,8 @@ void host_text(const struct host *h, char out[HOST_TEXT_SIZE]);
 /* Return whether @outer includes everything that @inner includes, in rules that allow. */
 bool host_covers(const struct host *outer, const struct host *inner);
 /*
- * Return whether a rule that denies @denied denies something that a rule that allows
- * @allowed would allow. Every name may resolve to any public address.
+ * Return whether a rule that denies @denied denies a part of what a rule for @allowed
+ * allows. Every name may resolve to any public address.
  */
 bool host_overlaps(const struct host *denied, const struct host *allowed);
 /* Return whether a rule that denies @denied applies to @h, one name or one address. */

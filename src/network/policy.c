@@ -290,9 +290,9 @@ int rule_finish(struct rule *r, struct warren_error *err)
 /* ------------------------------------------------------------------------ paths */
 
 /*
- * What servers make of a path differs: they decode it once, twice or not at all; take
- * '\\' for '/'; cut it at ';', at an encoded '?' or at an encoded '#'; remove dots and
- * spaces at the end of a segment; accept overlong forms of UTF-8; and convert other
+ * Servers interpret paths differently: they decode a path once, twice or not at all;
+ * treat '\\' as '/'; cut it at ';', at an encoded '?' or at an encoded '#'; remove dots
+ * and spaces at the end of a segment; accept overlong forms of UTF-8; and convert other
  * characters, such as the wide dot U+FF0E, to those of ASCII. A path for which that could
  * matter is ambiguous.
  */
@@ -344,8 +344,8 @@ static size_t rule_path_char(const char *s, char out[4])
 }
 
 /*
- * Is the segment that ends at @end not empty, and does no server take it for "." or
- * "..", or for a segment without the dots and spaces around it?
+ * Is the segment that ends at @end not empty, and does no server read it as "." or "..",
+ * or for a segment without the dots and spaces around it?
  */
 static bool rule_segment_ok(const char *start, const char *end)
 {

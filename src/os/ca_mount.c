@@ -152,7 +152,7 @@ static ssize_t ca_mount_read_inside(struct ca_mounter *m, const char *path, int 
 		return at;
 	if (fstat(at, &st) < 0 || fstatfs(at, &fs) < 0)
 		return -errno;
-	/* What a process may read in /proc and /sys depends on who reads it. */
+	/* In /proc and /sys, the contents depend on the process that reads them. */
 	if (!S_ISREG(st.st_mode) || fs.f_type == PROC_SUPER_MAGIC ||
 	    fs.f_type == SYSFS_MAGIC)
 		return -ENOENT;
@@ -178,7 +178,7 @@ static int ca_mount_write(const struct ca_mounter *m, const char *name, size_t n
 		openat(m->tmpfs, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	int r = fd < 0 ? -errno : fd_write_all(fd, text, n);
 
-	/* All files but the bundle itself need the certificate. */
+	/* All files except the bundle itself need the certificate. */
 	if (r == 0 && text != m->bundle)
 		r = fd_write_all(fd, "\n", 1);
 	if (r == 0 && text != m->bundle)

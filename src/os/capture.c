@@ -3,8 +3,8 @@
  * capture.c - deliver all connections of a network namespace to two sockets
  *
  * Addresses, routes and rules are set by netlink messages. The messages are constant
- * except for one port, so they are built here without a library, which would be the only
- * one that libwarren needs.
+ * except for one port, so they are built here without a library: libwarren needs no other
+ * library than libc.
  */
 #include "os/capture.h"
 
@@ -220,8 +220,8 @@ static int set_routes(bool ipv6, struct warren_error *err)
 }
 
 /*
- * Another program's namespace may have IPv6 switched off, as those of docker have. If it
- * stays off, it leads nowhere.
+ * A namespace that another program created, such as docker, may have IPv6 switched off.
+ * If IPv6 stays off, it cannot be used to get out.
  */
 static int set_routes_of_any(bool ipv6, struct warren_error *err)
 {
@@ -427,8 +427,9 @@ static struct nlattr *rule_begin_own_dns(struct messages *m, const struct family
 }
 
 /*
- * Match if a socket inside receives the packet; then leave it alone. The mark has no
- * meaning; a connection that has ended has none, so it does not match.
+ * Match if a socket inside receives the packet, which then stays inside. The value of the
+ * mark does not matter: a socket of a connection that has ended has no mark, so it does
+ * not match.
  */
 static void put_accept_own(struct messages *m)
 {
@@ -594,7 +595,7 @@ static int capture_here(struct capture *ret, struct warren_error *err)
 	bool ipv6 = probe >= 0;
 	int r = 0;
 
-	/* Otherwise IPv6 would stay closed because memory was short. */
+	/* Fail now: otherwise, IPv6 would stay closed only because memory was short. */
 	if (!ipv6 && errno != EAFNOSUPPORT)
 		return error_errno(err, errno, "create a socket");
 	r = ns_loopback(true, err);
@@ -625,8 +626,8 @@ static bool capture_is_home(int home)
 }
 
 /*
- * The return can fail only while memory is short. Try until it succeeds: everything else
- * that this thread did would happen in the sandbox's network.
+ * Returning can fail only while memory is short. Try until it succeeds: otherwise, this
+ * thread would continue in the sandbox's network.
  */
 static void capture_return(int home)
 {

@@ -2,13 +2,12 @@
 /*
  * capture.h - deliver all connections of a network namespace to two sockets
  *
- * The namespace has no interface but lo, and keeps none. Three things capture its
- * traffic:
+ * The namespace has only the interface lo. Three things capture its traffic:
  *
  *	- a route that makes every address local (RTN_LOCAL), so that packets to any
  *	  address arrive on lo;
  *	- a rule (nftables, tproxy) that delivers every TCP connection to one listening
- *	  socket, except connections to 127.0.0.0/8 and ::1 (but with DNS over TCP to
+ *	  socket, except connections to 127.0.0.0/8 and ::1 (but including DNS over TCP to
  *	  these, if no socket inside listens there);
  *	- a UDP socket on port 53, which receives DNS queries to any address.
  *
@@ -55,10 +54,9 @@ struct capture {
 /*
  * Capture the network of the process @ns, a pidfd, or the network namespace @ns. This
  * needs the capabilities SYS_ADMIN and NET_ADMIN in the namespace. If it is already
- * captured, only new sockets are made. -EADDRINUSE: the sockets of an earlier call are
- * still open, or a process inside uses one of the ports; -EINVAL: it is in the namespace
- * of the caller. The
- * calling thread enters the namespace, and returns.
+ * captured, only new sockets are created. -EADDRINUSE: the sockets of an earlier call are
+ * still open, or a process inside uses one of the ports; -EINVAL: it is the namespace of
+ * the caller. The calling thread enters the namespace, and leaves it before this returns.
  */
 int capture_open(int ns, struct capture *ret, struct warren_error *err);
 /*

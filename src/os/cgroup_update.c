@@ -10,7 +10,7 @@
 
 #define CPU_PERIOD 100000 /* in microseconds; the kernel's default */
 
-/* Whose cgroup. */
+/* The cgroup of a sandbox. */
 struct file_target {
 	const struct cgroup_root *root;
 	const char *id;

@@ -14,8 +14,8 @@
 int ext4_create(const char *path, bool journal, struct warren_error *err);
 
 /*
- * Copy the @size bytes of @from to the empty file @to, without its holes; the two share
- * blocks if the filesystem supports it. 0 or -errno.
+ * Copy the @size bytes of @from to the empty file @to; holes stay holes. The two files
+ * share blocks if the filesystem supports it. 0 or -errno.
  */
 int ext4_copy(int from, int to, uint64_t size);
 

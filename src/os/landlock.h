@@ -29,9 +29,9 @@ unsigned landlock_version(void);
 int landlock_restrict(const char *const *dirs, struct warren_error *err);
 
 /*
- * The same for a process that connects to others by TCP, and only reads files: @paths are
- * files and directories. One that does not exist, or that this process cannot open, is
- * skipped.
+ * Like landlock_restrict(), for a process that may connect by TCP, but only reads files:
+ * @paths are files and directories. One that does not exist, or that this process cannot
+ * open, is skipped.
  */
 int landlock_restrict_files(const char *const *paths, struct warren_error *err);
 

@@ -18,8 +18,8 @@ int loopdev_attach(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 
 /*
  * Find the device that @backing is attached to. 1: found, and it stays attached while
- * @ret_fd is open; 0: none. To prevent that a file is attached twice, the caller must
- * hold a lock that excludes other callers of both functions.
+ * @ret_fd is open; 0: none. So that a file is not attached twice, the caller must hold a
+ * lock that excludes other callers of both functions.
  */
 int loopdev_find(int backing, char path[LOOP_PATH_MAX], int *ret_fd,
 		 struct warren_error *err);

@@ -112,7 +112,7 @@ static void copy_times(const struct stat *st, struct timespec times[2])
 	times[1] = st->st_mtim;
 }
 
-/* The owner first: a change of the owner clears set-id bits and file capabilities. */
+/* Set the owner first, because changing it clears set-id bits and file capabilities. */
 static int copy_meta(struct copy_state *s, int from, int to, const struct stat *st)
 {
 	struct timespec times[2];

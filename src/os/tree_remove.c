@@ -45,7 +45,7 @@ static void remove_moved_name(char name[48], unsigned number)
 
 static int remove_one(struct remove_state *s, int dir, const char *name, unsigned depth);
 
-/* What is removed while a directory is read may hide other entries: read it again. */
+/* Removing entries while a directory is read may skip other entries, so read it again. */
 static int remove_entries(struct remove_state *s, int dir, unsigned depth)
 {
 	char *entries = s->levels[depth].entries;

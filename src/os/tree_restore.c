@@ -101,7 +101,7 @@ static int restore_check_space(struct restore_state *s)
 
 /* -------------------------------------------------------------- the second pass */
 
-/* Return 1: the directory is open, and the walk continues in it. */
+/* Return 1 if the directory was opened, so that the walk continues in it. */
 static int restore_enter(struct restore_state *s, const char *name)
 {
 	int fd = tree_open_root_dir(s->roots[s->walk.depth], name);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tree_restore.h - make the files of an overlay what they were when its upper directory
+ * tree_restore.h - restore the files of an overlay as they were when its upper directory
  * was copied
  *
- * The upper directory of a mounted overlay must not be changed beneath it. So the paths
- * at which the upper directory differs from its copy are found first (tree_walk.h), and
- * each of them is then changed through the mounted root: removed, created or rewritten.
- * What the copy does not have comes from the lower directory.
+ * The upper directory of an overlay must not be changed directly while the overlay is
+ * mounted. So the paths at which the upper directory differs from its copy are found
+ * first (tree_walk.h), and each of them is then changed through the mounted root:
+ * removed, created or rewritten. Files that the copy does not contain come from the lower
+ * directory.
  *
- * It is done in three passes: count the space that is needed; remove what did not exist,
- * which makes space; write the rest. A pass that is repeated after a failure continues
- * where the first one ended.
+ * There are three passes: count the space that is needed; remove files that did not
+ * exist, which frees space; write the others. After a failure, the passes can be
+ * repeated, and continue where they ended.
  *
  * No other process may change the files in the meantime. Nothing is allocated with
  * malloc(3), so that a process can call this after clone(2).

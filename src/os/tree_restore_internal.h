@@ -34,8 +34,8 @@ enum restore_link {
 /* @new is NULL if the name does not exist in the upper directory. */
 enum restore_link restore_links_find(struct restore_links *l, const struct stat *old,
 				     const struct stat *new, const char **ret_path);
-/* The file @old is @new (NULL: a file that was created), at @path. -ENOMEM: there are too
- * many. */
+/* Record that the file @old is now @new (NULL: a file that was created), at @path.
+ * -ENOMEM: there are too many. */
 int restore_links_add(struct restore_links *l, const struct stat *old,
 		      const struct stat *new, const char *path);
 

@@ -2,8 +2,8 @@
 /*
  * tree_walk.c - the walk, depth first
  *
- * Every directory on the way down stays open, so that a directory that is moved during
- * the walk leads nowhere else.
+ * Every directory on the way down stays open, so that the walk returns to the right one
+ * even if a directory is moved in the meantime.
  */
 #include "os/tree_walk.h"
 

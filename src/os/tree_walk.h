@@ -56,7 +56,7 @@ struct tree_walk {
 	size_t path_length; /* of the path of the current entry */
 	char path[TREE_WALK_PATH_MAX + 1]; /* "/..."; of the current entry */
 	/* Private. */
-	int error; /* what an entry could not be read for, other than that it is missing
+	int error; /* why an entry could not be read, unless it is missing
 		    */
 	struct tree_walk_level *levels;
 };

@@ -38,10 +38,9 @@ static int volume_open_dir(const char *dir, struct warren_error *err)
 	int fd, r;
 
 	if (!dir)
-		return error_set(
-			err, EOPNOTSUPP,
-			"a service for one command has no volumes; start 'warren "
-			"serve'");
+		return error_set(err, EOPNOTSUPP,
+				 "a private service has no volumes; start 'warren "
+				 "serve'");
 	if (geteuid() != 0)
 		return error_set(err, EOPNOTSUPP,
 				 "volumes need a service that root has started");

@@ -42,7 +42,7 @@ static int mounts_read_volume(struct v1 *v1, const char *tenant, struct wanted *
 	}
 	if (!v1->policy->volumes)
 		return mounts_refuse(err, API_ERR_NOT_SUPPORTED, i,
-				     "a service for one command has no volumes; start "
+				     "a private service has no volumes; start "
 				     "'warren serve'");
 	r = db_get_volume(service_db(v1->service), tenant, m->source, &row, &why);
 	if (r == -ENOENT)

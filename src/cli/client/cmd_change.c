@@ -358,8 +358,8 @@ const struct command client_reset = {
 	.name = "reset",
 	.summary = "Bring a sandbox back to its image.",
 	.about =
-		"Its processes end, everything that was written is dropped, and it starts again from\n"
-		"the same image or snapshot, with the same id. Volumes keep their files.\n",
+		"Ends all processes, discards everything that was written, and starts the sandbox\n"
+		"again from the same image or snapshot, with the same id. Volumes keep their files.\n",
 	.opts = &(const struct opts){ .table = change_table,
 				      .n = ARRAY_SIZE(change_table),
 				      .operands = "SANDBOX...",

@@ -404,7 +404,7 @@ static int snapshot_command(int argc, char **argv)
 
 const struct command client_snapshot = {
 	.name = "snapshot",
-	.summary = "Make, list, tag and remove snapshots of sandboxes.",
+	.summary = "Create, list, tag and remove snapshots of sandboxes.",
 	.about =
 		"'warren snapshot SANDBOX [NAME]' is short for 'warren snapshot create'.\n",
 	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",
