@@ -311,11 +311,16 @@ def nothing_is_lost_whenever_the_service_is_killed():
     until(lambda: stored() == [], stored)
 
 
+def layers():
+    return sorted(os.listdir(f"{w.state}/layers"))
+
+
 @test
 def a_sandbox_continues_if_the_api_is_killed_during_a_copy():
     box = w.create(image="host", limits={"disk": 400 << 20, "memory": 800 << 20})
     sh(box, "dd if=/dev/zero of=/srv/big bs=1M count=150 2>/dev/null; echo 1 >/srv/x")
-    for path, body in (("snapshots", {}), ("fork", {"count": 2}), ("run", {"argv": ["true"], "undoable": True})) * 2:
+    before = layers() if os.path.isdir(f"{w.state}/layers") else []
+    for i, (path, body) in enumerate((("snapshots", {}), ("fork", {"count": 2}), ("run", {"argv": ["true"], "undoable": True})) * 3):
         if path == "run" and BACKEND != "native":
             continue
 
@@ -325,7 +330,7 @@ def a_sandbox_continues_if_the_api_is_killed_during_a_copy():
 
         thread = threading.Thread(target=ask)
         thread.start()
-        time.sleep(0.03)
+        time.sleep(0.03 + i * 0.05)  # while the files are copied, or their checksum is computed
         w.kill("api")
         thread.join()
         w.ready()
@@ -336,6 +341,7 @@ def a_sandbox_continues_if_the_api_is_killed_during_a_copy():
     for s in w.get("/v1/snapshots")["snapshots"]:
         drop(s["id"])
     until(lambda: stored() == [], stored)
+    until(lambda: layers() == before, layers)
 
 
 @test

@@ -125,7 +125,8 @@ static int remove_nameless(struct removal *rm, const char *text, char *id,
 
 /*
  * Remove a snapshot of the service. Its name goes last, so that a removal that was killed
- * can be repeated. If it has other names, these keep its image.
+ * can be repeated. If it has other names, these keep its image. -EAGAIN: its layers may
+ * still exist; remove it again.
  */
 static int rm_snapshot(struct removal *rm, const char *text, struct warren_error *err)
 {
@@ -155,7 +156,14 @@ static int rm_snapshot(struct removal *rm, const char *text, struct warren_error
 	catalog_done(&c);
 	if (r == 0)
 		r = store_untag(rm->store, &ref, err);
-	return r == -ENOENT ? 0 : r;
+	if (r < 0 && r != -ENOENT)
+		return r;
+	/* It may be one of those: an earlier service may have begun with the snapshot. */
+	return rm->alone ? 0
+			 : error_set(err, EAGAIN,
+				     "images are being added, so the layers of the "
+				     "snapshot '%s' cannot be removed yet",
+				     ref.name);
 }
 
 static int rm_remove_one(struct removal *rm, const char *text, struct warren_error *err)
