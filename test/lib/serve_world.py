@@ -638,18 +638,21 @@ class World:
 
     def processes(self):
         """Returns the processes below the test except services: sandboxes, and programs of the test."""
+        # The processes come first: a part that is prepared after that is not among them. There may be hundreds of each.
         services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api, world.egress)}
-        ranges = []
+        found = {p: uid_of(p) for p in below(os.getpid()) if p not in services and (is_apart(p) or is_ours(p))}
+        prepared = set()
         for world in World.worlds:
             parts = world.parts()
-            ranges += [FIRST_ID + slot * (IDS + 1) for slot, box in world.slots().items() if box in parts]
-        return [p for p in below(os.getpid()) if p not in services and (is_apart(p) or is_ours(p))
-                and not any(first <= uid_of(p) <= first + IDS for first in ranges)]
+            prepared |= {slot for slot, box in world.slots().items() if box in parts}
+        return [p for p, uid in found.items() if uid < FIRST_ID or (uid - FIRST_ID) // (IDS + 1) not in prepared]
 
     def objects(self):
         """Returns the number of objects of each kind that sandboxes consist of."""
         self.look()
         inside = self.processes()
+        files = glob.glob(f"{self.run_dir}/boxes/*")
+        parts = self.parts()
         spaces = set()
         for p in inside:
             for kind in ("pid", "net", "mnt", "user"):
@@ -663,10 +666,10 @@ class World:
         return {
             "processes": len(inside),
             "namespaces": len(spaces),
-            "cgroups": sum(len(cgroups_of(s)) for s in self.seen - self.parts()),
+            "cgroups": sum(len(cgroups_of(s)) for s in self.seen - parts),
             "loops": len(loops),
             "mounts": len(mounts),
-            "boxes": len(glob.glob(f"{self.run_dir}/boxes/*")) - len(self.parts() & self.boxes()),
+            "boxes": sum(os.path.basename(p).partition(".")[0] not in parts for p in files),
             "links": len(self.linked()),
             "journals": len(glob.glob(f"{self.state}/serve/journals/*")),
             "sandboxes": self.rows("SELECT count(*) FROM sandboxes")[0][0],
