@@ -268,13 +268,8 @@ static int api_code_start(const struct code_client *where, struct code_plan *p,
 	if (r == 0)
 		return 0;
 	(void)api_error_from(err, &why);
-	if (r == -EDQUOT) {
-		const struct db_denial *d = db_denied(service_db(where->service));
-
-		api_error_text(err, "quota", "%s", db_quota_name(d->quota));
-		api_error_number(err, "used", d->used);
-		api_error_number(err, "maximum", d->limit);
-	}
+	if (r == -EDQUOT || r == -EUSERS)
+		api_error_denial(err, service_denied(where->service, &why));
 	return -EBADMSG;
 }
 

@@ -149,6 +149,15 @@ void api_error_number(struct api_error *err, const char *key, uint64_t number)
 		d->number = number;
 }
 
+void api_error_denial(struct api_error *err, const struct denial *d)
+{
+	if (!d)
+		return;
+	api_error_text(err, "quota", "%s", d->quota);
+	api_error_number(err, "used", d->used);
+	api_error_number(err, "maximum", d->maximum);
+}
+
 const char *api_code_name(enum api_code code)
 {
 	return code < API_ERR_COUNT ? codes[code].name : codes[API_ERR_INTERNAL].name;

@@ -12,6 +12,7 @@
 
 #include "api/v1/codes.h"
 #include "base/buf.h"
+#include "base/denial.h"
 #include "base/error.h"
 
 #define API_DETAILS_MAX 8
@@ -48,6 +49,8 @@ int api_error_policy(struct api_error *err, const struct warren_error *why);
 void api_error_text(struct api_error *err, const char *key, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 void api_error_number(struct api_error *err, const char *key, uint64_t number);
+/* Add the quota, its use and its maximum; @d NULL: nothing. */
+void api_error_denial(struct api_error *err, const struct denial *d);
 
 const char *api_code_name(enum api_code code);
 int api_code_status(enum api_code code);

@@ -47,6 +47,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/denial.h"
 #include "base/error.h"
 #include "base/id.h"
 #include "base/macro.h"
@@ -143,12 +144,6 @@ struct tenant_row {
 	uint64_t used[DB_QUOTA_MAX];
 };
 
-/* The quota of the last -EDQUOT. */
-struct db_denial {
-	enum db_quota quota;
-	uint64_t limit, used, asked;
-};
-
 const char *db_quota_name(enum db_quota quota); /* "sandboxes", "memory", ... */
 /*
  * Create the tenant or change its limits. Limits below its current usage are not an
@@ -164,7 +159,8 @@ int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 /* Delete a tenant, its tokens and its secrets. -EBUSY: the tenant has sandboxes. */
 int db_delete_tenant(struct db *db, const char *name,
 		     struct warren_error *err) MUST_CHECK;
-const struct db_denial *db_denied(const struct db *db);
+/* The quota that an error -EDQUOT is about; NULL: none of a tenant. */
+const struct denial *db_denied(const struct db *db, const struct warren_error *err);
 
 /* ------------------------------------------------------------------ tokens */
 

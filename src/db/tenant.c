@@ -24,9 +24,9 @@ const char *db_quota_name(enum db_quota quota)
 	return quota_names[quota];
 }
 
-const struct db_denial *db_denied(const struct db *db)
+const struct denial *db_denied(const struct db *db, const struct warren_error *err)
 {
-	return &db->denial;
+	return denials_find(&db->denials, err);
 }
 
 static void tenant_read_row(const struct query *q, struct tenant_row *row)
@@ -128,15 +128,14 @@ static int add_charge(struct db *db, const struct tenant_row *row, enum db_quota
 		return error_set(err, EUCLEAN,
 				 "the tenant '%s' is charged for less %s than it has",
 				 row->name, quota_names[quota]);
-	db->denial = (struct db_denial){ .quota = quota,
-					 .limit = row->limit[quota],
-					 .used = row->used[quota],
-					 .asked = (uint64_t)delta };
-	return error_set(
+	(void)error_set(
 		err, EDQUOT,
 		"the tenant '%s' may have %ju of %s, uses %ju, and requests %ju more",
 		row->name, (uintmax_t)row->limit[quota], quota_names[quota],
 		(uintmax_t)row->used[quota], (uintmax_t)delta);
+	denials_add(&db->denials, quota_names[quota], row->used[quota], row->limit[quota],
+		    err);
+	return -EDQUOT;
 }
 
 int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],

@@ -22,9 +22,8 @@ TEST(a_quota_is_exact_and_the_error_names_it)
 	rows[2].memory = 1;
 	/* All or none of a batch is created. */
 	EQ(db_insert_sandboxes(db, &rows[1], 2, NULL, &err), -EDQUOT);
-	EQ(db_denied(db)->quota, DB_QUOTA_MEMORY);
-	EQ(db_denied(db)->used, 512U << 20);
-	EQ(db_denied(db)->asked, (UINT64_C(1) << 30) + 1);
+	EQ(db_denied(db, &err)->quota, db_quota_name(DB_QUOTA_MEMORY));
+	EQ(db_denied(db, &err)->used, 512U << 20);
 	OK(strstr(err.msg, "memory"));
 	EQ(tenant(db, "alice").used[DB_QUOTA_SANDBOXES], 1);
 	rows[1].memory = UINT64_C(1) << 30;
@@ -33,8 +32,8 @@ TEST(a_quota_is_exact_and_the_error_names_it)
 	GOOD(insert(db, &rows[2]));
 	rows[0] = a_sandbox("alice");
 	rows[0].memory = 0;
-	EQ(insert(db, &rows[0]), -EDQUOT);
-	EQ(db_denied(db)->quota, DB_QUOTA_SANDBOXES);
+	EQ(db_insert_sandboxes(db, &rows[0], 1, NULL, &err), -EDQUOT);
+	EQ(db_denied(db, &err)->quota, db_quota_name(DB_QUOTA_SANDBOXES));
 	GOOD(db_delete_sandbox(db, rows[2].id, &err));
 	GOOD(insert(db, &rows[0]));
 	rows[0] = a_sandbox("nobody");
@@ -183,7 +182,7 @@ TEST(an_exec_is_charged_while_it_runs)
 	EQ(db_insert_exec(db, &one, &err), -EEXIST);
 	GOOD(db_insert_exec(db, &two, &err));
 	EQ(db_insert_exec(db, &three, &err), -EDQUOT);
-	EQ(db_denied(db)->quota, DB_QUOTA_EXECS);
+	EQ(db_denied(db, &err)->quota, db_quota_name(DB_QUOTA_EXECS));
 	GOOD(db_finish_exec(db, one.id, NOW + 5, &result, &err));
 	EQ(db_finish_exec(db, one.id, NOW + 6, &result, &err), -EALREADY);
 	GOOD(db_insert_exec(db, &three, &err));

@@ -171,20 +171,8 @@ void call_fail(struct call *c, const struct warren_error *engine)
 	struct api_error err = { 0 };
 
 	(void)api_error_from(&err, engine);
-	if (engine->code == EDQUOT) {
-		const struct db_denial *d = db_denied(service_db(c->v1->service));
-
-		api_error_text(&err, "quota", "%s", db_quota_name(d->quota));
-		api_error_number(&err, "used", d->used);
-		api_error_number(&err, "maximum", d->limit);
-	}
-	if (engine->code == EUSERS && service_denied(c->v1->service)->quota) {
-		const struct share_denial *d = service_denied(c->v1->service);
-
-		api_error_text(&err, "quota", "%s", d->quota);
-		api_error_number(&err, "used", d->used);
-		api_error_number(&err, "maximum", d->maximum);
-	}
+	if (engine->code == EDQUOT || engine->code == EUSERS)
+		api_error_denial(&err, service_denied(c->v1->service, engine));
 	if (err.code == API_ERR_WRONG_STATE)
 		tell_state(c, &err);
 	call_error(c, &err);

@@ -35,23 +35,31 @@ static const struct {
 };
 _Static_assert(ARRAY_SIZE(leases) == LEASE_KIND_MAX, "a kind of lease has no name");
 
+int service_deny(struct service *s, const char *quota, uint64_t used, uint64_t maximum,
+		 const struct warren_error *err)
+{
+	s->metrics.denied++;
+	denials_add(&s->denials, quota, used, maximum, err);
+	return -EUSERS;
+}
+
 int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
 	       struct fair_quota_lease *lease, struct warren_error *err)
 {
 	int r = fair_quota_lease(&s->shares[kind], tenant, n, lease);
+	uint64_t used = 0, maximum = 0;
 
 	if (r == 0)
 		return 0;
 	if (r != -EDQUOT)
 		return error_errno(err, -r, "count %s", leases[kind].name);
-	s->metrics.denied++;
-	s->denial.quota = leases[kind].name;
-	fair_quota_look(&s->shares[kind], tenant, &s->denial.used, &s->denial.maximum);
-	return error_set(
+	fair_quota_look(&s->shares[kind], tenant, &used, &maximum);
+	(void)error_set(
 		err, EUSERS,
 		"the tenant '%s' has %" PRIu64
 		" %s and cannot have more, because other tenants need some too: %s",
-		tenant, s->denial.used, leases[kind].name, leases[kind].remedy);
+		tenant, used, leases[kind].name, leases[kind].remedy);
+	return service_deny(s, leases[kind].name, used, maximum, err);
 }
 
 int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
@@ -67,11 +75,10 @@ int lease_memory(struct service *s, const char *tenant, uint64_t bytes,
 int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t maximum,
 	       struct warren_error *err)
 {
-	s->metrics.denied++;
-	s->denial = (struct share_denial){ leases[kind].name, used, maximum };
-	return error_set(err, EUSERS,
-			 "the sandbox has %" PRIu64 " %s of at most %" PRIu64 ": %s",
-			 used, leases[kind].name, maximum, leases[kind].remedy);
+	(void)error_set(err, EUSERS,
+			"the sandbox has %" PRIu64 " %s of at most %" PRIu64 ": %s", used,
+			leases[kind].name, maximum, leases[kind].remedy);
+	return service_deny(s, leases[kind].name, used, maximum, err);
 }
 
 void lease_force(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
@@ -85,9 +92,12 @@ void lease_end(struct service *s, enum lease_kind kind, struct fair_quota_lease 
 	fair_quota_end(&s->shares[kind], lease);
 }
 
-const struct share_denial *service_denied(const struct service *s)
+const struct denial *service_denied(const struct service *s,
+				    const struct warren_error *err)
 {
-	return &s->denial;
+	const struct denial *d = denials_find(&s->denials, err);
+
+	return d ? d : db_denied(s->db, err);
 }
 
 void sandbox_held(const struct sandbox *sandbox, struct sandbox_held *ret)

@@ -110,10 +110,10 @@ struct sandbox {
 	uint64_t lifetime_ms;
 	bool saved; /* paused with a checkpoint */
 	/*
-	 * It is stopped only in order to hibernate: a request that needs it waits, and
-	 * then wakes it.
+	 * Operations that stop it only in order to hibernate: a request that needs it
+	 * waits, and then wakes it.
 	 */
-	bool hibernating;
+	unsigned hibernating;
 	/* Uses that end soon: a hibernation lets them end first. */
 	unsigned n_brief;
 	void (*on_brief_ended)(struct sandbox *sandbox); /* NULL: nothing waits */
@@ -216,7 +216,7 @@ struct service {
 	struct metrics metrics;
 	struct permit permit; /* permit of the current request */
 	struct fair_quota shares[LEASE_KIND_MAX];
-	struct share_denial denial;   /* the last refusal of a lease */
+	struct denials denials;       /* of leases */
 	char stock[1024][ID_LEN + 1]; /* ids of prepared parts */
 	size_t n_stock;
 };
@@ -263,6 +263,12 @@ int disk_admit_bytes(struct service *s, uint64_t bytes, struct warren_error *err
  */
 int lease_take(struct service *s, enum lease_kind kind, const char *tenant, uint64_t n,
 	       struct fair_quota_lease *lease, struct warren_error *err);
+/*
+ * Count a denial, and remember the quota that *@err is about; returns -EUSERS. @quota is
+ * a constant.
+ */
+int service_deny(struct service *s, const char *quota, uint64_t used, uint64_t maximum,
+		 const struct warren_error *err);
 /* Sets the error -EUSERS for a sandbox that has reached its own maximum. */
 int lease_deny(struct service *s, enum lease_kind kind, uint64_t used, uint64_t maximum,
 	       struct warren_error *err);

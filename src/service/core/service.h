@@ -43,6 +43,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/denial.h"
 #include "base/error.h"
 #include "base/id.h"
 #include "base/secret_name.h"
@@ -127,12 +128,6 @@ void service_probe(struct service *s, const char *backend,
 /* Set a function for the administrator's log. Clients do not see these texts. */
 void service_on_note(struct service *s, void (*fn)(void *ctx, const char *text),
 		     void *ctx);
-/* The quota of the last error EUSERS: a tenant or a sandbox has reached its share. */
-struct share_denial {
-	const char *quota; /* NULL: none */
-	uint64_t used, maximum;
-};
-
 /* Resources that the service holds for a sandbox, in addition to the sandbox's own. */
 struct sandbox_held {
 	/* Bytes of journals, including the space reserved for running execs. */
@@ -141,7 +136,9 @@ struct sandbox_held {
 };
 
 void sandbox_held(const struct sandbox *sandbox, struct sandbox_held *ret);
-const struct share_denial *service_denied(const struct service *s);
+/* The quota that an error -EDQUOT or -EUSERS is about; NULL: none is known. */
+const struct denial *service_denied(const struct service *s,
+				    const struct warren_error *err);
 /* Set a function that is called when the warden is gone. The process must then end. */
 void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 
@@ -194,6 +191,24 @@ int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 			const struct sandbox_source *sources, size_t n,
 			const struct db_request *request, struct sandbox **ret,
 			struct warren_error *err) MUST_CHECK;
+/*
+ * Create all sandboxes or none, even if the service is killed: sandbox_group.c. Calls
+ * @done when all are running (@all NULL: none is, and *@err says why; those that a client
+ * has deleted are NULL), but their main commands may not be. If this function fails,
+ * @done is not called.
+ */
+typedef void (*sandbox_all_fn)(void *ctx, struct sandbox **all,
+			       const struct warren_error *err);
+int sandbox_create_all(struct service *s, struct sandbox_row *rows,
+		       const struct warren_spec *specs,
+		       const struct sandbox_source *sources, size_t n,
+		       sandbox_all_fn done, void *ctx,
+		       struct warren_error *err) MUST_CHECK;
+/*
+ * Delete sandboxes that no client knows; all or none, even if the service is killed. @all
+ * may contain NULL, and is changed.
+ */
+void sandbox_discard(struct service *s, struct sandbox **all, size_t n);
 
 /*
  * Wait until the sandbox is in one of @states (bits, 1U << SANDBOX_RUNNING; SANDBOX_GONE:

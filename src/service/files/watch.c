@@ -91,7 +91,7 @@ static int watch_charge(struct watch *w, struct fair_quota *share, const char *n
  * ends. */
 static bool hold_path(struct watch *w, const char *path)
 {
-	const struct share_denial *why = service_denied(w->service);
+	const struct denial *why;
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint64_t bytes = w->bytes + strlen(path) + PATH_COST;
 
@@ -101,9 +101,11 @@ static bool hold_path(struct watch *w, const char *path)
 		w->bytes = bytes;
 		return true;
 	}
-	*w->o.denial = (struct watch_denial){ .quota = why->quota,
-					      .used = why->used,
-					      .maximum = why->maximum };
+	why = service_denied(w->service, &err);
+	if (why)
+		*w->o.denial = (struct watch_denial){ .quota = why->quota,
+						      .used = why->used,
+						      .maximum = why->maximum };
 	(void)error_set(&w->full, err.code == EUSERS ? EDQUOT : err.code, "%s", err.msg);
 	return false;
 }

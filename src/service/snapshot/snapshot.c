@@ -296,12 +296,11 @@ static void snapshot_op_fail(struct snapshot_op *op, const struct warren_error *
 static int snapshot_deny(struct service *s, const char *tenant, const char *what,
 			 uint64_t used, uint64_t maximum, struct warren_error *err)
 {
-	s->metrics.denied++;
-	s->denial = (struct share_denial){ what, used, maximum };
-	return error_set(err, EUSERS,
-			 "the tenant '%s' has %" PRIu64 " %s of at most %" PRIu64
-			 ": delete some",
-			 tenant, used, what, maximum);
+	(void)error_set(err, EUSERS,
+			"the tenant '%s' has %" PRIu64 " %s of at most %" PRIu64
+			": delete some",
+			tenant, used, what, maximum);
+	return service_deny(s, what, used, maximum, err);
 }
 
 /* @more: number of bytes that are added. */

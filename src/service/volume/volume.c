@@ -201,12 +201,11 @@ static void volume_on_created(void *ctx, const struct warren_error *failure,
 static int volume_deny(struct service *s, const char *tenant, const char *what,
 		       uint64_t used, uint64_t maximum, struct warren_error *err)
 {
-	s->metrics.denied++;
-	s->denial = (struct share_denial){ what, used, maximum };
-	return error_set(err, EUSERS,
-			 "the tenant '%s' has %" PRIu64 " %s of at most %" PRIu64
-			 ": delete some",
-			 tenant, used, what, maximum);
+	(void)error_set(err, EUSERS,
+			"the tenant '%s' has %" PRIu64 " %s of at most %" PRIu64
+			": delete some",
+			tenant, used, what, maximum);
+	return service_deny(s, what, used, maximum, err);
 }
 
 static int volume_check_quota(struct service *s, const struct volume_request *q,
