@@ -365,6 +365,20 @@ static int resolve_ref(const struct store *s, const struct ref *ref,
 	return 0;
 }
 
+/* Is the image a snapshot? It then belongs to a tenant, and only its whole id finds it.
+ */
+static bool is_snapshot(const struct store *s, const char *hex)
+{
+	struct store_image image = { 0 };
+	bool is;
+
+	if (load_image(s, hex, &image) < 0)
+		return false;
+	is = image.snapshot[0];
+	store_image_done(&image);
+	return is;
+}
+
 /* Find the only image whose id begins with @prefix. */
 static int resolve_prefix(const struct store *s, const char *prefix,
 			  char hex[STORE_HEX_LEN + 1])
@@ -376,7 +390,8 @@ static int resolve_prefix(const struct store *s, const char *prefix,
 
 	while (d && (e = readdir(d))) {
 		if (strlen(e->d_name) != STORE_HEX_LEN ||
-		    strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+		    strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
+		    (strlen(prefix) < STORE_HEX_LEN && is_snapshot(s, e->d_name)))
 			continue;
 		found++;
 		(void)memcpy(hex, e->d_name, STORE_HEX_LEN + 1);
@@ -398,7 +413,6 @@ int store_find(const struct store *s, const char *text, struct store_image *ret,
 {
 	const char *id = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
 	char hex[STORE_HEX_LEN + 1] = "";
-	bool by_prefix = false;
 	struct ref ref;
 	int r = -ENOENT;
 
@@ -408,16 +422,10 @@ int store_find(const struct store *s, const char *text, struct store_image *ret,
 			return r;
 		r = resolve_ref(s, &ref, hex);
 	}
-	if (r == -ENOENT && looks_like_id(id)) {
-		by_prefix = strlen(id) < STORE_HEX_LEN;
+	if (r == -ENOENT && looks_like_id(id))
 		r = resolve_prefix(s, id, hex);
-	}
 	if (r == 0)
 		r = load_image(s, hex, ret);
-	if (r == 0 && by_prefix && ret->snapshot[0]) {
-		store_image_done(ret);
-		r = -ENOENT;
-	}
 	if (r == -ENOENT)
 		return error_set(err, ENOENT, "there is no image '%s' on this machine",
 				 text);

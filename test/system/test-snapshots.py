@@ -5,9 +5,11 @@
 WARREN_TEST_BACKEND is the backend of the sandboxes (default: native). Some tools, such as ls(1), do not work in old versions of gVisor.
 """
 import contextlib
+import glob
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -397,6 +399,85 @@ def a_fork_that_exceeds_the_quota_creates_nothing():
         for b in v.get("/v1/sandboxes")["sandboxes"]:
             v.delete(b["id"])
         until(lambda: v.rows("SELECT count(*) FROM snapshots") == [(0,)], lambda: v.rows("SELECT * FROM snapshots"))
+
+
+@test
+def a_fork_of_which_one_copy_fails_leaves_nothing():
+    with World(config="max:\n  sandboxes: 4\n") as v:
+        box = v.create(image="host")
+        for _ in range(3):
+            refused(v.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": 8}), 429, "quota_exceeded")
+            # Each is deleted; none is shown as failed.
+            until(lambda: [b["id"] for b in v.get("/v1/sandboxes")["sandboxes"]] == [box], lambda: v.get("/v1/sandboxes"))
+        eq(len(v.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": 3}, status=201).json()["sandboxes"]), 3)  # the control
+        for b in v.get("/v1/sandboxes")["sandboxes"]:
+            v.delete(b["id"])
+
+
+@test
+def a_fork_is_complete_or_gone_whenever_the_service_is_killed():
+    rng = random.Random(os.environ.get("WARREN_TEST_SEED", "1"))
+    box, count = w.create(image="host"), 24
+    sh(box, "echo x >/srv/x")
+    for i in range(16):
+        def ask():
+            with contextlib.suppress(Exception):
+                w.client().ask("POST", f"/v1/sandboxes/{box}/fork", {"count": count})
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        # Some of the copies exist already; the source does, too.
+        until(lambda n=rng.randrange(1, count): len(glob.glob(f"{w.run_dir}/boxes/*.state")) > n, "the copies are not created")
+        who = rng.choice((["api"], ["warden"], ["api", "warden"]))
+        w.kill(*who)
+        thread.join()
+        if "warden" in who:
+            w.start()
+        w.ready()
+        rows = w.rows("SELECT id FROM sandboxes WHERE state = (SELECT state FROM sandboxes WHERE id = ?) AND id != ?", box, box)
+        ok(len(rows) in (0, count), (i, who, len(rows)))
+        until(lambda n=len(rows): len(w.sandboxes()) == n + 1, w.sandboxes)
+        for c in rows:
+            eq(sh(c[0], "cat /srv/x"), "x\n")
+            w.delete(c[0])
+    w.delete(box)
+    until(lambda: stored() == [], stored)
+
+
+@test
+def the_beginning_of_an_id_tells_nothing_about_snapshots():
+    if BACKEND != "native":
+        raise Skip("the image store is the same")
+    box = w.create(image="host")
+    image = snapshot(box, "mine")["image"].removeprefix("sha256:")
+    found, = glob.glob(f"{w.state}/images/**/{image}", recursive=True)
+    twin = image[:-1] + ("0" if image[-1] != "0" else "1")
+    copy = os.path.join(os.path.dirname(found), twin)
+    shutil.copytree(found, copy)
+
+    def record(text):
+        with open(f"{copy}/record", "w", encoding="utf-8") as f:
+            f.write(text.replace(image, twin))
+
+    def inspect(word):
+        r = subprocess.run([f"{BUILD}/warren", "image", "inspect", word], capture_output=True, text=True, check=False,
+                           env={**os.environ, "WARREN_STATE": w.state, "WARREN_LIBEXEC": BUILD})
+        return r.returncode == 0, r.stdout + r.stderr
+    with open(f"{found}/record", encoding="utf-8") as f:
+        before = f.read()
+    try:
+        record(before)  # two snapshots
+        for word in (image[:12], image[:63]):
+            good, said = inspect(word)
+            ok(not good and "there is no image" in said, said)
+        record("".join(line + "\n" for line in before.splitlines() if not line.startswith("snapshot ")))
+        for word in (image[:12], image[:63], twin):  # only one of them is an image that others may know
+            good, said = inspect(word)
+            ok(good and twin in said and image not in said, said)
+    finally:
+        shutil.rmtree(copy)
+    w.delete(box)
+    drop("mine")
 
 
 def main():

@@ -3,7 +3,8 @@
  * fork.c - handlers: create copies of a sandbox; reset a sandbox
  *
  * A fork is a snapshot that is deleted with its last copy, and sandboxes created from it
- * with the spec of the source. If one cannot be created, all are deleted.
+ * with the spec of the source. If one cannot be created, or its main command cannot be
+ * started, all are deleted.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct fork {
 	size_t n, left;
 	int failure;
 	struct warren_error err;
+	struct sandbox **all; /* space for the copies */
 	struct fork_one {
 		struct fork *fork;
 		char id[ID_LEN + 1];
@@ -31,29 +33,25 @@ struct fork {
 static void fork_free(struct fork *f)
 {
 	call_unref(f->call);
+	free((void *)f->all);
 	free(f);
 }
 
-static void fork_on_gone(void *ctx UNUSED, int r UNUSED,
-			 const struct warren_error *err UNUSED)
-{
-}
-
+/* A main command has failed, or the client is gone. */
 static void fork_undo(struct fork *f)
 {
-	for (size_t i = 0; i < f->n; i++) {
-		struct sandbox *sandbox =
-			sandbox_find(f->call->v1->service, NULL, f->one[i].id);
+	struct service *s = f->call->v1->service;
 
-		if (sandbox)
-			sandbox_delete(sandbox, fork_on_gone, NULL);
-	}
+	for (size_t i = 0; i < f->n; i++)
+		f->all[i] = sandbox_find(s, NULL, f->one[i].id);
+	sandbox_discard(s, f->all, f->n);
 }
 
 static void fork_answer(struct fork *f)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
 	struct call *c = f->call;
+	size_t shown = 0;
 
 	buf_puts(&out, "{\"sandboxes\":[");
 	for (size_t i = 0; i < f->n; i++) {
@@ -62,7 +60,7 @@ static void fork_answer(struct fork *f)
 
 		if (!sandbox)
 			continue;
-		if (i > 0)
+		if (shown++ > 0)
 			buf_puts(&out, ",");
 		sandbox_to_json(&out, sandbox);
 	}
@@ -70,7 +68,8 @@ static void fork_answer(struct fork *f)
 	call_json(c, 201, &out);
 }
 
-/* All copies are created, or have failed. A client that is gone does not know them. */
+/* All main commands were started, or one could not be. A client that is gone does not
+ * know the copies. */
 static void fork_end(struct fork *f)
 {
 	if (f->failure || !f->call->req)
@@ -99,57 +98,70 @@ static void fork_on_one(struct sandbox_waiter *w, struct sandbox *sandbox, int s
 		fork_end(f);
 }
 
-static void fork_wait(struct fork *f, struct sandbox **sandboxes)
+static void fork_fail(struct fork *f, const struct warren_error *err)
 {
+	if (f->call->req)
+		call_fail(f->call, err);
+	fork_free(f);
+}
+
+/* All copies are running, or none exists (@all NULL): wait for their main commands. */
+static void fork_on_created(void *ctx, struct sandbox **all,
+			    const struct warren_error *failed)
+{
+	struct fork *f = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!all) {
+		(void)error_set(&err, failed->code, "a copy could not be created: %s",
+				failed->msg);
+		fork_fail(f, &err);
+		return;
+	}
 	f->left = f->n;
 	for (size_t i = 0; i < f->n; i++) {
 		struct fork_one *one = &f->one[i];
 
 		one->fork = f;
-		if (sandboxes[i])
-			(void)memcpy(one->id, sandbox_row(sandboxes[i])->id,
-				     sizeof(one->id));
+		if (all[i])
+			(void)memcpy(one->id, sandbox_row(all[i])->id, sizeof(one->id));
 		one->waiter = (struct sandbox_waiter){
 			.states = ~(1U << SANDBOX_CREATING), .fn = fork_on_one, .ctx = one
 		};
 	}
 	for (size_t i = 0; i < f->n; i++) {
-		if (sandboxes[i])
-			sandbox_wait(sandboxes[i], &f->one[i].waiter, FORK_WAIT_MS);
+		if (all[i])
+			sandbox_wait(all[i], &f->one[i].waiter, FORK_WAIT_MS);
 		else
 			fork_on_one(&f->one[i].waiter, NULL, SANDBOX_FAILED);
 	}
 }
 
-/* Create the copies. On failure, *@ret_err has the reason. */
+/* Create the copies; @f belongs to them afterwards, unless this fails. */
 static int fork_create(struct fork *f, struct wanted *w, struct warren_error *err)
 {
 	struct service *s = f->call->v1->service;
-	struct sandbox_row *rows = calloc(f->n, sizeof(*rows));
-	struct warren_spec *specs = calloc(f->n, sizeof(*specs));
-	struct sandbox_source *sources = calloc(f->n, sizeof(*sources));
-	struct sandbox **sandboxes = calloc(f->n, sizeof(struct sandbox *));
-	struct db_request none = { 0 };
-	int r = rows && specs && sources && sandboxes ? 0 : -ENOMEM;
+	size_t n = f->n;
+	struct sandbox_row *rows = calloc(n, sizeof(*rows));
+	struct warren_spec *specs = calloc(n, sizeof(*specs));
+	struct sandbox_source *sources = calloc(n, sizeof(*sources));
+	int r = rows && specs && sources ? 0 : -ENOMEM;
 
 	if (r < 0)
 		(void)error_errno(err, ENOMEM, "create the copies");
-	for (size_t i = 0; r == 0 && i < f->n; i++) {
+	for (size_t i = 0; r == 0 && i < n; i++) {
 		rows[i] = w->row;
 		specs[i] = w->spec;
 		sources[i] = w->source;
 		id_make(rows[i].id);
 	}
 	if (r == 0)
-		r = sandbox_create_many(s, rows, specs, sources, f->n, &none, sandboxes,
-					err);
-	if (r >= 0)
-		fork_wait(f, sandboxes);
+		r = sandbox_create_all(s, rows, specs, sources, n, fork_on_created, f,
+				       err);
 	free(rows);
 	free(specs);
 	free(sources);
-	free((void *)sandboxes);
-	return r < 0 ? r : 0;
+	return r;
 }
 
 static void fork_on_snapshot(void *ctx, int r, const char *id,
@@ -178,8 +190,7 @@ static void fork_on_snapshot(void *ctx, int r, const char *id,
 		call_error(c, &refusal);
 		fork_free(f);
 	} else if (fork_create(f, &w, &err) < 0) {
-		call_fail(c, &err);
-		fork_free(f);
+		fork_fail(f, &err);
 	}
 	json_decref(body);
 }
@@ -195,7 +206,10 @@ void v1_fork_sandbox(struct call *c)
 
 	if (!sandbox)
 		return;
-	if (!f) {
+	if (f)
+		f->all = calloc(n, sizeof(struct sandbox *));
+	if (!f || !f->all) {
+		free(f);
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}

@@ -15,6 +15,9 @@
 #define UNASKED_MAX  (2U * PROTO_EXECS_MAX)
 #define READ_AT_ONCE 64 /* maximum number of messages of one connection in one turn */
 
+struct create_op;
+struct sandbox_group;
+
 /* A request to the warden that waits for its reply. */
 struct warden_conn_ask {
 	struct warden_conn_ask *next;
@@ -156,10 +159,33 @@ void sandbox_read_pause(struct sandbox *sandbox);
 void sandbox_next_job(struct sandbox *sandbox);
 
 /* sandbox_create.c */
+/* @group: NULL, or the group of sandboxes that it is created with. */
 void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
-		  const struct sandbox_source *source);
+		  const struct sandbox_source *source, struct sandbox_group *group);
+/* The parts of a creation, for a group; its sandbox exists. */
+struct create_op *create_op_next(const struct create_op *m);
+void create_op_link(struct create_op *m, struct create_op *next);
+/* Record that the sandbox runs. */
+int create_op_take_over(struct create_op *m, struct warren_error *err);
+/* Let it run; frees @m. */
+void create_op_finish(struct create_op *m);
+/* Accepts NULL. If the group still waits for the creation, it has failed. */
+void create_op_free(struct create_op *m);
 /* Stop waiting for its pull, because the sandbox will be deleted. */
 void sandbox_make_cancel(struct sandbox *sandbox);
+
+/* sandbox_group.c */
+/* A new group of @n sandboxes; NULL: out of memory. */
+struct sandbox_group *sandbox_group_new(struct service *s, size_t n, sandbox_all_fn done,
+					void *ctx);
+/* Free a group of which no sandbox was recorded; accepts NULL. */
+void sandbox_group_free(struct sandbox_group *g);
+/* All creations of the group have begun. It ends by itself. */
+void sandbox_group_begun(struct sandbox_group *g, const struct sandbox_row *rows);
+/* A sandbox is prepared; the group takes @m. */
+void sandbox_group_ready(struct sandbox_group *g, struct create_op *m);
+/* A sandbox could not be created; @why NULL: its creation was given up. */
+void sandbox_group_leave(struct sandbox_group *g, const struct warren_error *why);
 
 /* sandbox_spec.c */
 void spec_read_idle(struct sandbox *sandbox);

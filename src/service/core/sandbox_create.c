@@ -6,6 +6,9 @@
  * request. If the warden reports that something is missing, and it could be the image,
  * the service pulls the image and asks the warden again. A sandbox that waits for a pull
  * can be deleted; while the warden creates it, a deletion waits for the answer.
+ *
+ * Sandboxes of a group (sandbox_group.c) stay in the state `creating` until the last one
+ * is prepared.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,14 +36,18 @@ struct create_op {
 	int conn;                    /* the connection to the sandbox's init; -1: none */
 	bool captured; /* the warden also captures the network, and sends its sockets */
 	struct image_waiter waiter;
+	struct sandbox_group *group; /* NULL: none, or it knows how the creation ended */
+	struct create_op *next;      /* next in the group */
 };
 
 static void ask_warden(struct create_op *m);
 
-static void create_op_free(struct create_op *m)
+void create_op_free(struct create_op *m)
 {
 	if (!m)
 		return;
+	if (m->group)
+		sandbox_group_leave(TAKE_PTR(m->group), NULL);
 	buf_done(&m->msg);
 	buf_done(&m->made);
 	if (m->conn >= 0)
@@ -50,18 +57,33 @@ static void create_op_free(struct create_op *m)
 	free(m);
 }
 
+struct create_op *create_op_next(const struct create_op *m)
+{
+	return m->next;
+}
+
+void create_op_link(struct create_op *m, struct create_op *next)
+{
+	m->next = next;
+}
+
 /* @made: the warden has created the sandbox, so it must be destroyed. */
 static void sandbox_create_fail_made(struct create_op *m, bool made,
 				     const struct warren_error *err)
 {
 	struct sandbox *sandbox = sandbox_find(m->service, NULL, m->id);
 	struct warren_error second = WARREN_ERROR_INIT;
+	bool grouped = m->group;
 
+	if (grouped)
+		sandbox_group_leave(TAKE_PTR(m->group), err);
 	create_op_free(m);
 	if (!sandbox)
 		return;
 	sandbox->service->metrics.failed++;
 	sandbox->pulling = NULL;
+	if (grouped)
+		return; /* the group deletes it */
 	sandbox->moving = false;
 	sandbox->failure = err->code;
 	sandbox->broke = *err;
@@ -176,6 +198,31 @@ static void on_not_taken(void *ctx UNUSED, const struct warren_error *failure UN
 		(void)close(fd);
 }
 
+int create_op_take_over(struct create_op *m, struct warren_error *err)
+{
+	struct sandbox *sandbox = sandbox_find(m->service, NULL, m->id);
+
+	return sandbox_create_take_over(sandbox, m->made.data, m->made.len,
+					TAKE_FD(m->conn), err);
+}
+
+void create_op_finish(struct create_op *m)
+{
+	struct service *s = m->service;
+	struct sandbox *sandbox = sandbox_find(s, NULL, m->id);
+
+	sandbox->moving = false;
+	s->metrics.created++;
+	/* If the image was pulled, the time is not counted. */
+	if (!m->pulled)
+		figure_add(s, FIGURE_CREATE, (clock_now() - sandbox->created) / 1000);
+	create_op_free(m);
+	ROOMS_CALL(s, created, sandbox);
+	loop_defer(s->loop, &sandbox->waiters_task);
+	sandbox_arm(sandbox);
+	sandbox_next_job(sandbox);
+}
+
 /* All modules have finished: the sandbox begins to run. */
 static void sandbox_create_on_prepared(void *ctx, int r,
 				       const struct warren_error *failed)
@@ -190,21 +237,12 @@ static void sandbox_create_on_prepared(void *ctx, int r,
 		create_op_free(m);
 		return;
 	}
-	if (r < 0 || sandbox_create_take_over(sandbox, m->made.data, m->made.len,
-					      TAKE_FD(m->conn), &err) < 0) {
+	if (r == 0 && m->group)
+		sandbox_group_ready(TAKE_PTR(m->group), m);
+	else if (r < 0 || create_op_take_over(m, &err) < 0)
 		sandbox_create_fail_made(m, true, &err);
-		return;
-	}
-	sandbox->moving = false;
-	s->metrics.created++;
-	/* If the image was pulled, the time is not counted. */
-	if (!m->pulled)
-		figure_add(s, FIGURE_CREATE, (clock_now() - sandbox->created) / 1000);
-	create_op_free(m);
-	ROOMS_CALL(s, created, sandbox);
-	loop_defer(s->loop, &sandbox->waiters_task);
-	sandbox_arm(sandbox);
-	sandbox_next_job(sandbox);
+	else
+		create_op_finish(m);
 }
 
 int create_take_fds(struct sandbox *sandbox, bool captured, int fd, int *ret_conn,
@@ -292,13 +330,17 @@ static void ask_warden(struct create_op *m)
 }
 
 void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
-		  const struct sandbox_source *source)
+		  const struct sandbox_source *source, struct sandbox_group *group)
 {
 	struct create_op *m = calloc(1, sizeof(*m));
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
 	sandbox->moving = true; /* requests that arrive in the meantime wait */
+	if (!m && group) {
+		sandbox_group_leave(group, NULL);
+		return;
+	}
 	if (!m) {
 		sandbox->moving = false;
 		sandbox->failure = ENOMEM;
@@ -316,7 +358,8 @@ void sandbox_make(struct sandbox *sandbox, const struct warren_spec *spec,
 		.pull = source->may_not_pull ? BOX_PULL_NEVER : source->pull,
 		.may_not_pull = source->may_not_pull,
 		.theirs = source->theirs,
-		.captured = spec->network == WARREN_NETWORK_CAPTURED
+		.captured = spec->network == WARREN_NETWORK_CAPTURED,
+		.group = group
 	};
 	(void)memcpy(m->id, sandbox->row.id, sizeof(m->id));
 	r = warden_proto_put_create(&m->msg, sandbox->row.backend, sandbox->row.id, spec);

@@ -34,7 +34,8 @@ static int take_former(void *ctx, const struct sandbox_row *row)
  */
 static int begin_all(struct service *s, const struct sandbox_row *rows,
 		     const struct warren_spec *specs,
-		     const struct sandbox_source *sources, size_t n, struct sandbox **ret,
+		     const struct sandbox_source *sources, size_t n,
+		     struct sandbox_group *group, struct sandbox **ret,
 		     struct warren_error *err)
 {
 	size_t begun = 0;
@@ -43,13 +44,17 @@ static int begin_all(struct service *s, const struct sandbox_row *rows,
 		ret[i] = sandbox_new(s, &rows[i]);
 		if (!ret[i]) {
 			service_untidy(s);
+			if (group)
+				sandbox_group_leave(group, err);
 			continue;
 		}
 		begun++;
 		lease_force(s, LEASE_DESCRIPTORS, rows[i].owner, 1, &ret[i]->descriptors);
-		sandbox_make(ret[i], &specs[i], &sources[i]);
+		sandbox_make(ret[i], &specs[i], &sources[i], group);
 	}
-	return begun > 0 ? 0 : error_errno(err, ENOMEM, "allocate a sandbox");
+	if (group)
+		sandbox_group_begun(group, rows);
+	return begun > 0 || group ? 0 : error_errno(err, ENOMEM, "allocate a sandbox");
 }
 
 /* Return 1 if the same request was made before. */
@@ -89,11 +94,11 @@ static int check_image(struct service *s, const struct sandbox_row *row,
 		     : r;
 }
 
-int sandbox_create_many(struct service *s, struct sandbox_row *rows,
-			const struct warren_spec *specs,
-			const struct sandbox_source *sources, size_t n,
-			const struct db_request *request, struct sandbox **ret,
-			struct warren_error *err)
+static int create_grouped(struct service *s, struct sandbox_row *rows,
+			  const struct warren_spec *specs,
+			  const struct sandbox_source *sources, size_t n,
+			  const struct db_request *request, struct sandbox_group *group,
+			  struct sandbox **ret, struct warren_error *err)
 {
 	struct first former = { .service = s, .ret = ret };
 	struct fair_quota_lease lease = { 0 };
@@ -121,7 +126,34 @@ int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 	}
 	if (r == -EDQUOT)
 		s->metrics.denied++;
-	return r < 0 ? r : begin_all(s, rows, specs, sources, n, ret, err);
+	return r < 0 ? r : begin_all(s, rows, specs, sources, n, group, ret, err);
+}
+
+int sandbox_create_many(struct service *s, struct sandbox_row *rows,
+			const struct warren_spec *specs,
+			const struct sandbox_source *sources, size_t n,
+			const struct db_request *request, struct sandbox **ret,
+			struct warren_error *err)
+{
+	return create_grouped(s, rows, specs, sources, n, request, NULL, ret, err);
+}
+
+int sandbox_create_all(struct service *s, struct sandbox_row *rows,
+		       const struct warren_spec *specs,
+		       const struct sandbox_source *sources, size_t n,
+		       sandbox_all_fn done, void *ctx, struct warren_error *err)
+{
+	struct sandbox_group *group = sandbox_group_new(s, n, done, ctx);
+	struct sandbox **all = calloc(n, sizeof(struct sandbox *));
+	struct db_request none = { 0 };
+	int r = group && all ? 0 : error_errno(err, ENOMEM, "create the sandboxes");
+
+	if (r == 0)
+		r = create_grouped(s, rows, specs, sources, n, &none, group, all, err);
+	if (r < 0)
+		sandbox_group_free(group);
+	free((void *)all);
+	return r;
 }
 
 int sandbox_create(struct service *s, struct sandbox_row *row,
