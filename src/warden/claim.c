@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * claim.c - the list of claims, and the number of sandboxes, which is checked against the
- * run directory
+ * run directory, and the directory with saved files
  *
- * The number is kept in memory, and read again from the directory when it reaches the
+ * The number is kept in memory, and read again from these directories when it reaches the
  * maximum: sandboxes also end without the warden, and if the number were too high,
  * requests would be refused forever. It is never too low, because only the request that
  * destroyed a sandbox decreases it.
@@ -12,11 +12,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/id.h"
 #include "base/list.h"
@@ -29,6 +31,7 @@ struct claims {
 	struct claim *first;
 	char *sandboxes; /* the directory with a state file for each sandbox; NULL:
 			    unknown */
+	char *saved;     /* the directory with the saved files of those that hibernate */
 	uint64_t max, n;
 	uint64_t creating; /* sandboxes that are counted in n, but may have no state file
 			      yet */
@@ -54,7 +57,56 @@ static uint64_t count_states(const char *path)
 	return n;
 }
 
-struct claims *claims_new(const char *run_dir, uint64_t max)
+/*
+ * Count the sandboxes with saved files in @path. One that also has a state file in
+ * @states is being saved or woken, and counted there.
+ */
+static uint64_t count_saved_at(const char *path, const char *states)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+	uint64_t n = 0;
+
+	while (d && (e = readdir(d))) {
+		char name[PATH_MAX];
+
+		if (!id_valid(e->d_name))
+			continue;
+		(void)snprintf(name, sizeof(name), "%s/%s%s", states, e->d_name,
+			       STATE_SUFFIX);
+		n += access(name, F_OK) < 0;
+	}
+	if (d)
+		(void)closedir(d);
+	return n;
+}
+
+/* Each of the other backends has a directory in @path. */
+static uint64_t count_saved(const char *path, const char *states)
+{
+	DIR *d = path ? opendir(path) : NULL;
+	uint64_t n = d ? count_saved_at(path, states) : 0;
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		char name[PATH_MAX];
+
+		if (e->d_name[0] == '.' || id_valid(e->d_name))
+			continue;
+		(void)snprintf(name, sizeof(name), "%s/%s", path, e->d_name);
+		n += count_saved_at(name, states);
+	}
+	if (d)
+		(void)closedir(d);
+	return n;
+}
+
+static uint64_t claims_look(const struct claims *all)
+{
+	return count_states(all->sandboxes) + count_saved(all->saved, all->sandboxes);
+}
+
+struct claims *claims_new(const char *run_dir, const char *state_dir, uint64_t max)
 {
 	struct claims *all = calloc(1, sizeof(*all));
 
@@ -67,7 +119,12 @@ struct claims *claims_new(const char *run_dir, uint64_t max)
 		all->sandboxes = NULL;
 		return claims_free(all);
 	}
-	all->n = count_states(all->sandboxes);
+	if (all->sandboxes && state_dir &&
+	    asprintf(&all->saved, "%s/saved", state_dir) < 0) {
+		all->saved = NULL;
+		return claims_free(all);
+	}
+	all->n = claims_look(all);
 	return all;
 }
 
@@ -78,6 +135,7 @@ struct claims *claims_free(struct claims *all)
 	(void)pthread_cond_destroy(&all->dropped);
 	(void)pthread_mutex_destroy(&all->lock);
 	free(all->sandboxes);
+	free(all->saved);
 	free(all);
 	return NULL;
 }
@@ -130,7 +188,7 @@ int claims_count(struct claims *all)
 		return 0;
 	(void)pthread_mutex_lock(&all->lock);
 	if (all->n >= all->max)
-		all->n = count_states(all->sandboxes) + all->creating;
+		all->n = claims_look(all) + all->creating;
 	if (all->n >= all->max)
 		r = -EDQUOT;
 	else

@@ -28,10 +28,10 @@ struct claim {
 };
 
 /*
- * Create a set of claims. @run_dir is the directory in which sandboxes are counted; @max
- * is their maximum, 0: none.
+ * Create a set of claims. Sandboxes are counted in @run_dir, and those that hibernate in
+ * @state_dir; @max is their maximum, 0: none.
  */
-struct claims *claims_new(const char *run_dir, uint64_t max);
+struct claims *claims_new(const char *run_dir, const char *state_dir, uint64_t max);
 /* Accepts NULL; returns NULL. */
 struct claims *claims_free(struct claims *all);
 
@@ -52,7 +52,7 @@ void claims_drop(struct claims *all, struct claim *claim);
 int claims_count(struct claims *all);
 /* Record that the creation of a counted sandbox succeeded or failed. */
 void claims_created(struct claims *all, bool created);
-/* Record that a sandbox was destroyed. */
+/* Record that a sandbox was destroyed. One that hibernates still counts. */
 void claims_destroyed(struct claims *all);
 
 #endif /* WARDEN_CLAIM_H */

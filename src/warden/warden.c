@@ -141,7 +141,7 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	const char *env[WIRE_ENV_MAX + 1];
 	struct warren_mount mounts[WIRE_MOUNTS_MAX];
 	struct warren_spec spec;
-	bool native = k->engine == engines_native(k->w->engines);
+	bool native = k->engine == engines_native(k->w->engines), counted;
 	int r;
 
 	warden_proto_get_create(msg, &spec, env, mounts);
@@ -155,7 +155,9 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 		spec.image = NULL;
 	if (!native && spec.image && !policy_may_pull(&k->w->policy, spec.image))
 		spec.no_pull = true;
-	r = claims_count(k->w->claims);
+	/* One that hibernates is counted already. */
+	counted = !spec.restore || !warren_has_saved(k->engine, spec.id);
+	r = counted ? claims_count(k->w->claims) : 0;
 	if (r < 0)
 		return error_set(err, -r,
 				 "this machine has %ju sandboxes, the maximum that the "
@@ -168,7 +170,8 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 		r = create_judged(k, &spec, err);
 		policy_close_mounts(mounts, spec.n_mounts);
 	}
-	claims_created(k->w->claims, r == 0);
+	if (counted)
+		claims_created(k->w->claims, r == 0);
 	return r;
 }
 
@@ -186,6 +189,16 @@ static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 	return r;
 }
 
+static int warden_forget_saved(struct work *k, const char *id, struct warren_error *err)
+{
+	bool saved = warren_has_saved(k->engine, id);
+	int r = warren_forget_saved(k->engine, id, err);
+
+	if (r == 0 && saved)
+		claims_destroyed(k->w->claims);
+	return r;
+}
+
 /*
  * Destroying a sandbox that is already gone is no error. A sandbox that has ended counts
  * as gone only if nothing of it is left.
@@ -200,7 +213,7 @@ static int warden_do_destroy(struct work *k, const void *msg, struct warren_erro
 	if (r == -ESRCH)
 		r = warden_find(k, sandbox->id, &sb, &why);
 	if (r == -ENOENT)
-		return warren_forget_saved(k->engine, sandbox->id, err);
+		return warden_forget_saved(k, sandbox->id, err);
 	if (r == -ESRCH)
 		return error_set(err, EBUSY, "%s", why.msg);
 	if (r < 0) {
@@ -233,7 +246,7 @@ static int warden_do_pause(struct work *k, const void *msg, struct warren_error 
 	return r;
 }
 
-/* Afterwards, the sandbox is no longer counted, and a CREATE with .restore wakes it. */
+/* Afterwards, the sandbox still counts, and a CREATE with .restore brings it back. */
 static int warden_do_hibernate(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_sandbox *sandbox = msg;
@@ -244,9 +257,7 @@ static int warden_do_hibernate(struct work *k, const void *msg, struct warren_er
 	if (r < 0)
 		return r;
 	r = warren_hibernate(sb, &saved, err);
-	if (r == 0)
-		claims_destroyed(k->w->claims);
-	else
+	if (r < 0)
 		sb = warren_release(sb);
 	return r;
 }
@@ -322,9 +333,7 @@ static int warden_do_reset(struct work *k, const void *msg, struct warren_error 
 	if (r < 0)
 		return r;
 	r = warren_reset(sb, err);
-	if (r == 0)
-		claims_destroyed(k->w->claims);
-	else
+	if (r < 0)
 		sb = warren_release(sb);
 	return r;
 }
@@ -664,7 +673,8 @@ int warden_open(const struct warren_options *options, bool native,
 		    ? engines_new(options, native, backends, n, &w->engines, err)
 		    : error_errno(err, ENOMEM, "start the warden");
 	if (r == 0) /* remove the leftovers of the engines now */
-		w->claims = claims_new(options->run_dir, policy->max_sandboxes);
+		w->claims = claims_new(options->run_dir, options->state_dir,
+				       policy->max_sandboxes);
 	if (r == 0 && !w->claims)
 		r = error_errno(err, ENOMEM, "start the warden");
 	if (r < 0) {

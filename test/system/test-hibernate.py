@@ -184,6 +184,22 @@ def uses_wait_for_a_hibernation_that_is_in_progress():
 
 
 @test
+def resets_and_hibernations_do_not_disturb_each_other():
+    if BACKEND != "native":
+        raise Skip("other backends refuse to reset")
+    box = w.create(image="host")
+    for _ in range(3):
+        verbs = [("hibernate", {"timeout_ms": 0}), ("reset", None), ("run", {"argv": ["true"]}), ("run", {"argv": ["true"]})] * 8
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(lambda v: (v[0], w.client().ask("POST", f"/v1/sandboxes/{box}/{v[0]}", v[1])), verbs))
+        for verb, r in answers:
+            eq(r.status, 200, (verb, r))
+        hibernate(box)
+        eq(sh(box, "echo 1"), "1\n")
+    w.delete(box)
+
+
+@test
 def a_deletion_ends_a_hibernation():
     box = w.create(image="host")
     w.ask("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]}, status=201)
@@ -264,6 +280,71 @@ def a_session_continues_with_a_new_shell_and_says_so():
     w.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{session}", status=204)
     refused(w.ask("POST", f"/v1/sandboxes/{box}/sessions/{session}/run", {"command": "true"}), 404, "session_not_found")
     w.delete(box)
+
+
+@test
+def a_session_whose_shell_cannot_start_waits_for_its_next_use():
+    box = w.create(image="host")
+    sh(box, "cp /bin/sh /root/shell; cp /bin/sh /root/good")
+    session = w.ask("POST", f"/v1/sandboxes/{box}/sessions", {"shell": "/root/shell"}, status=201).json()["id"]
+
+    def run(text):
+        return w.ask("POST", f"/v1/sandboxes/{box}/sessions/{session}/run", {"command": text})
+    eq(run("echo 1").json()["stdout"], "1\n")
+    for restarts in (False, True):
+        for broken in ("rm -f /root/shell", "rm /root/shell; printf '#!/bin/sh\\nexit 3\\n' >/root/shell; chmod 755 /root/shell"):
+            sh(box, broken)
+            hibernate(box, timeout_ms=0)
+            for _ in range(2):
+                r = run("true")
+                ok(r.status in (400, 404, 409, 422), (broken, r))
+                eq([(s["id"], s["shell"]) for s in w.get(f"/v1/sandboxes/{box}/sessions")["sessions"]],
+                   [(session, "/root/shell")])
+                if restarts:
+                    w.kill("api")
+                    w.ready()
+            sh(box, "rm -f /root/shell; cp /root/good /root/shell")
+            r = run("echo 1")
+            eq((r.status, r.json()["stdout"], r.json()["new_state"]), (200, "1\n", True), r)
+            eq(run("true").json()["new_state"], False)
+    # Nothing is left of the shells that did not start.
+    eq(len(w.rows("SELECT id FROM execs WHERE sandbox = ? AND session", box)), 1)
+    w.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{session}", status=204)
+    w.delete(box)
+
+
+@test
+def a_full_service_wakes_its_own():
+    with World("--quota-sandboxes", "8", config="max:\n  sandboxes: 2\n") as v:
+        def run(box):
+            return v.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}, status=200).json()["result"]["exit_code"]
+
+        def full():
+            return refused(v.ask("POST", "/v1/sandboxes", {"image": "host", "backend": BACKEND, "wait_ms": 30000}), 429,
+                           "quota_exceeded", "max.sandboxes")
+        boxes = [v.create(image="host") for _ in range(2)]
+        full()
+        # The error is about no quota of a tenant, whatever was refused to others before.
+        many = {"sandboxes": [{"image": "host", "backend": BACKEND}], "count": 9}
+        eq(refused(v.ask("POST", "/v1/sandboxes/batch", many), 429, "quota_exceeded")["detail"]["quota"], "sandboxes")
+        ok("quota" not in full()["detail"], full())
+        for restarts in (False, True):
+            for b in boxes:  # they count while they hibernate, so there is room for them when they wake
+                v.ask("POST", f"/v1/sandboxes/{b}/hibernate", {"timeout_ms": 0}, status=200)
+                full()
+            if restarts:
+                v.kill("api", "warden")
+                v.start()
+                full()
+            eq([run(b) for b in boxes], [0, 0])
+            full()
+        # One that is deleted while it hibernates no longer counts.
+        v.ask("POST", f"/v1/sandboxes/{boxes[0]}/hibernate", {"timeout_ms": 0}, status=200)
+        v.delete(boxes[0])
+        boxes[0] = v.create(image="host")
+        full()
+        for b in boxes:
+            v.delete(b)
 
 
 @test

@@ -32,6 +32,7 @@ struct hibernate_op {
 	enum sandbox_cause cause;
 	uint64_t grace_ms;
 	bool runs;      /* the sandbox was not stopped before */
+	bool counted;   /* in sandbox.hibernating */
 	unsigned tries; /* how often another request woke or started it */
 	struct warren_error err;
 	struct hibernate_waiter *waiters;
@@ -48,7 +49,7 @@ static void hibernate_end(struct hibernate_op *op, int r, const struct warren_er
 	struct sandbox *sandbox = hibernate_sandbox(op);
 
 	if (sandbox) {
-		sandbox->hibernating = false;
+		sandbox->hibernating -= op->counted;
 		sandbox_execs(sandbox)->hibernating = NULL;
 	}
 	while (op->waiters) {
@@ -120,7 +121,8 @@ static void hibernate_on_stopped(void *ctx, int r, const struct warren_error *er
 
 static void hibernate_stop(struct hibernate_op *op, struct sandbox *sandbox)
 {
-	sandbox->hibernating = true;
+	sandbox->hibernating += !op->counted;
+	op->counted = true;
 	if (op->cause == CAUSE_REQUEST)
 		sandbox_stop(sandbox, op->grace_ms, hibernate_on_stopped, op);
 	else

@@ -17,29 +17,49 @@
 struct reset_op {
 	struct service *service;
 	char id[ID_LEN + 1];
+	unsigned tries; /* how often another request came in between */
 	service_done_fn done;
 	void *ctx;
 };
+
+#define RESET_TRIES 64
 
 static void reset_end(struct reset_op *op, int r, const struct warren_error *err)
 {
 	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
 
 	if (sandbox)
-		sandbox->hibernating = false;
+		sandbox->hibernating--;
 	op->done(op->ctx, r, err);
 	free(op);
 }
 
-/* Get the sandbox for the next step; NULL: a step failed, and the operation has ended. */
+static void reset_begin(struct reset_op *op, struct sandbox *sandbox);
+
+/* Has another request let the sandbox hibernate, or started it, between two steps? */
+static bool reset_was_disturbed(struct reset_op *op, const struct sandbox *sandbox, int r)
+{
+	return r == -ESTALE && sandbox && !op->service->closing &&
+	       (sandbox->row.state == SANDBOX_HIBERNATED || sandbox_is_made(sandbox)) &&
+	       op->tries++ < RESET_TRIES;
+}
+
+/*
+ * Get the sandbox for the next step; NULL: a step failed, and the operation has begun
+ * again or ended.
+ */
 static struct sandbox *reset_sandbox(struct reset_op *op, int r,
 				     const struct warren_error *err)
 {
-	struct sandbox *sandbox = r < 0 ? NULL : sandbox_find(op->service, NULL, op->id);
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
 	struct warren_error gone = WARREN_ERROR_INIT;
 
-	if (sandbox)
+	if (r == 0 && sandbox)
 		return sandbox;
+	if (reset_was_disturbed(op, sandbox, r)) {
+		reset_begin(op, sandbox);
+		return NULL;
+	}
 	if (r == 0)
 		r = error_set(&gone, ESTALE, "the sandbox is gone");
 	reset_end(op, r, gone.code ? &gone : err);
@@ -76,6 +96,16 @@ static void reset_on_ready(void *ctx, int r, const struct warren_error *err)
 		sandbox_stop(sandbox, 0, reset_on_stopped, ctx);
 }
 
+static void reset_begin(struct reset_op *op, struct sandbox *sandbox)
+{
+	if (sandbox->row.state == SANDBOX_HIBERNATED)
+		sandbox_start(sandbox, reset_on_ready, op);
+	else if (sandbox->row.state == SANDBOX_PAUSED)
+		sandbox_pause(sandbox, false, reset_on_ready, op);
+	else
+		reset_on_ready(op, 0, NULL);
+}
+
 void sandbox_reset(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
 	struct reset_op *op = malloc(sizeof(*op));
@@ -87,12 +117,6 @@ void sandbox_reset(struct sandbox *sandbox, service_done_fn done, void *ctx)
 	}
 	*op = (struct reset_op){ .service = sandbox->service, .done = done, .ctx = ctx };
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
-	if (sandbox->row.state == SANDBOX_HIBERNATED) {
-		sandbox_start(sandbox, reset_on_ready, op);
-	} else if (sandbox->row.state == SANDBOX_PAUSED) {
-		sandbox_pause(sandbox, false, reset_on_ready, op);
-	} else {
-		sandbox->hibernating = true;
-		reset_on_ready(op, 0, NULL);
-	}
+	sandbox->hibernating++;
+	reset_begin(op, sandbox);
 }

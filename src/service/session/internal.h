@@ -21,6 +21,8 @@ struct session {
 	struct sandbox *sandbox; /* NULL: the sandbox is gone */
 	struct session_row row;
 	struct exec *exec;
+	/* While session_renew.c starts a shell: the exec of the one that ended. */
+	struct exec *before;
 	struct shellproto *codec;
 	struct opening *opening; /* NULL: the session is open */
 	bool undoable;           /* see session_undoable() */
@@ -114,7 +116,14 @@ void session_pour(struct session *session); /* write @out as far as the pipe has
 void session_try(struct session *session);
 /* Forget the shell that ended, so that another can be started. */
 void session_reset(struct session *session);
-/* session_renew.c: call all requests that wait for the session. */
+/* Record the session with its exec; @name is that of the shell. */
+int session_write_down(struct session *session, const char *name,
+		       struct warren_error *err);
+/* session_renew.c: the new shell is ready. */
+void session_renew_done(struct session *session);
+/* The new shell could not be started: the session waits for its next use. */
+void session_renew_fail(struct session *session, const struct warren_error *why);
+/* End the wait of all that use the session. */
 void session_users_end(struct session *session, int r, const struct warren_error *err);
 /* session_read.c */
 int session_read_init(struct session *session);

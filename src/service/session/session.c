@@ -64,6 +64,7 @@ void session_free(struct session *session)
 	session_read_done(session);
 	session->insist = loop_timer_free(session->insist);
 	(void)exec_unref(session->exec);
+	(void)exec_unref(session->before);
 	session->codec = shellproto_free(session->codec);
 	buf_done(&session->out);
 	session_row_done(&session->row);
@@ -229,6 +230,9 @@ static void finish_open(struct session *session, const struct warren_error *err)
 {
 	session_fn opened = session->opened;
 	void *ctx = session->ctx;
+
+	if (!err)
+		session_renew_done(session);
 
 	session->opened = NULL;
 	if (err) {
@@ -449,8 +453,8 @@ int session_codec(struct session *session, struct warren_error *err)
 	return 0;
 }
 
-static int session_write_down(struct session *session, const char *name,
-			      struct warren_error *err)
+int session_write_down(struct session *session, const char *name,
+		       struct warren_error *err)
 {
 	struct session_row row = { .shell = name,
 				   .name = session->row.name,
@@ -543,18 +547,31 @@ static bool session_try_next(struct session *session)
 	return true;
 }
 
-/* Opening failed: remove the session completely. */
+/* Opening failed: remove the session completely, unless it was open before. */
 static void fail_open(struct session *session, const struct warren_error *failure)
 {
-	struct warren_error err = *failure, ignored = WARREN_ERROR_INIT;
+	struct warren_error err = *failure;
+
+	if (session->fresh) {
+		session_renew_fail(session, &err);
+		return;
+	}
+	finish_open(session, &err);
+	session_free(session);
+}
+
+/* The program was started, but it is no shell, or not ready in time. */
+static void session_fail_shell(struct session *session,
+			       const struct warren_error *failure)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	survive(session->service,
 		db_delete_session(session->service->db, session->row.id, &ignored));
 	if (!exec_row(session->exec)->ended && !exec_lost(session->exec))
 		exec_signal(session->exec, SIGKILL, WARREN_WHOM_TREE, service_ignore,
 			    NULL);
-	finish_open(session, &err);
-	session_free(session);
+	fail_open(session, failure);
 }
 
 void session_after_reading(struct session *session)
@@ -562,7 +579,7 @@ void session_after_reading(struct session *session)
 	if (!session->opened || !session->done_opening || session_try_next(session))
 		return;
 	if (session->open_err.code)
-		fail_open(session, &session->open_err);
+		session_fail_shell(session, &session->open_err);
 	else
 		finish_open(session, NULL);
 }
@@ -576,7 +593,7 @@ void session_open_late(struct session *session)
 		"'%s' was not ready after %d s: a session needs bash or a POSIX sh, "
 		"such as dash or busybox sh",
 		session->opening->argv[0], OPEN_MS / 1000);
-	fail_open(session, &err);
+	session_fail_shell(session, &err);
 }
 
 static void on_session(void *ctx, struct exec *exec, const struct warren_error *failure)
@@ -590,9 +607,8 @@ static void on_session(void *ctx, struct exec *exec, const struct warren_error *
 		return;
 	}
 	if (exec && session->exec) {
-		/* The session gets a new shell. */
-		exec_forget_closed(session->sandbox, exec_row(session->exec)->id,
-				   exec_row(session->exec)->journal);
+		/* The session gets a new shell, and needs the old one if that fails. */
+		session->before = TAKE_PTR(session->exec);
 		session_reset(session);
 	}
 	if (!exec) {
@@ -601,10 +617,8 @@ static void on_session(void *ctx, struct exec *exec, const struct warren_error *
 	} else if (session_begin(session, exec, session->opening->argv[0], &err) < 0) {
 		exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, service_ignore, NULL);
 	}
-	if (err.code) {
-		finish_open(session, &err);
-		session_free(session);
-	}
+	if (err.code)
+		fail_open(session, &err);
 }
 
 void session_try(struct session *session)

@@ -5,7 +5,9 @@
  *
  * The session keeps its id, name, shell, user and first directory; everything that the
  * shell kept in memory is gone, which the result of the next command says. Until the new
- * shell is ready, the session has the exec of the old one, so that it can be shown.
+ * shell has started, the session has the exec of the old one, so that it can be shown. If
+ * the new shell does not become ready, the session gets the old exec back, the use that
+ * waited gets the error, and the next use tries again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,16 +47,51 @@ void session_users_end(struct session *session, int r, const struct warren_error
 	}
 }
 
-/* The session is open again, or gone (@session NULL). */
-static void renew_on_opened(void *ctx, struct session *session,
-			    const struct warren_error *failure)
+/* The users have an answer. A client may have closed the session in the meantime. */
+static void renew_end(struct session *session, const struct warren_error *err)
 {
-	struct warren_error err =
-		failure ? *failure : (struct warren_error)WARREN_ERROR_INIT;
-
-	session_users_end(ctx, -err.code, &err);
-	if (session && session->close_late)
+	session_users_end(session, -err->code, err);
+	if (session->close_late)
 		session_close(session, service_ignore, NULL);
+}
+
+static void renew_on_opened(void *ctx UNUSED, struct session *session,
+			    const struct warren_error *failure UNUSED)
+{
+	renew_end(session, &(struct warren_error)WARREN_ERROR_INIT);
+}
+
+void session_renew_done(struct session *session)
+{
+	const struct exec_row *row = session->before ? exec_row(session->before) : NULL;
+
+	if (row && session->sandbox)
+		exec_forget_closed(session->sandbox, row->id, row->journal);
+	session->before = exec_unref(session->before);
+}
+
+/* Give the session its old exec back. */
+static int renew_undo(struct session *session, struct warren_error *err)
+{
+	int r;
+
+	session_reset(session);
+	session->exec = TAKE_PTR(session->before);
+	r = session_codec(session, err);
+	return r < 0 ? r : session_write_down(session, session->row.shell, err);
+}
+
+void session_renew_fail(struct session *session, const struct warren_error *why)
+{
+	struct warren_error copy = *why, ignored = WARREN_ERROR_INIT;
+
+	loop_timer_stop(session->timer);
+	if (session->before)
+		survive(session->service, renew_undo(session, &ignored));
+	session->opened = NULL;
+	session->fresh = false;
+	session->ended = true;
+	renew_end(session, &copy);
 }
 
 /* For a session of an earlier process, create its struct opening again from its rows. */
@@ -91,6 +128,8 @@ static int renew_begin(struct session *session, struct warren_error *err)
 		session->opening = renew_opening(session);
 	if (!session->opening)
 		return error_errno(err, ENOMEM, "open the session again");
+	if (!session->opening->own)
+		session->opening->kind = SHELLPROTO_BASH;
 	session->framed = session->sandbox->is.base.framed || session->terminal;
 	session->opening->start.control = !session->framed;
 	session->opening->start.input = session->framed;
