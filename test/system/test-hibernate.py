@@ -186,7 +186,7 @@ def uses_wait_for_a_hibernation_that_is_in_progress():
 @test
 def resets_and_hibernations_do_not_disturb_each_other():
     if BACKEND != "native":
-        raise Skip("other backends refuse to reset")
+        raise Skip("the service does the same for all backends")
     box = w.create(image="host")
     for _ in range(3):
         verbs = [("hibernate", {"timeout_ms": 0}), ("reset", None), ("run", {"argv": ["true"]}), ("run", {"argv": ["true"]})] * 8
