@@ -243,7 +243,10 @@ TEST(exchanging_directories_does_not_defeat_the_warden)
 	warden_end();
 }
 
-/* The descriptor counts in library calls too, even if another file has its name. */
+/*
+ * In library calls, too, the descriptor determines what is mounted, even if another file
+ * has its name now.
+ */
 TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -264,7 +267,7 @@ TEST(a_volume_is_mounted_by_its_descriptor_not_its_name)
 	s = sandbox_run(sb, SH("ls /m"));
 	STREQ(s.out, "fine\n");
 	GOOD(warren_destroy(sb, &err));
-	/* Without a descriptor, the name counts. */
+	/* Without a descriptor, the file with that name is mounted. */
 	mount.source_fd = 0;
 	GOOD(warren_create(w, &(struct warren_spec){ .mounts = &mount, .n_mounts = 1 },
 			   &sb, &err));

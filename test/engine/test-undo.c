@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-undo.c - the files of a sandbox become what they were, while its processes stay */
+/* test-undo.c - the files of a sandbox are restored, and its processes continue */
 #include "lib/durable-sandbox.h"
 
 static void run_well(struct warren_sandbox *sb, const char *const *argv)
@@ -116,24 +116,24 @@ static void restores(bool prepared, uint64_t disk)
 		sb,
 		SH("kill -0 $(cat /dev/shm/pid) && echo x >> /srv/plain && mkdir /etc/perl && "
 		   "test ! -s /proc/$(cat /dev/shm/pid)/fd/9"));
-	/* It is used up. */
+	/* The copy was removed, so a second undo fails. */
 	EQ(warren_undo(sb, &undone, &err), -ENOENT);
 	free(first);
 	sandbox_destroy(sb);
 	w = warren_close(w);
 }
 
-TEST(files_become_what_they_were)
+TEST(files_are_restored)
 {
 	restores(false, 0);
 }
 
-TEST(files_of_a_sandbox_from_a_prepared_part_become_what_they_were)
+TEST(files_of_a_sandbox_from_a_prepared_part_are_restored)
 {
 	restores(true, 0);
 }
 
-TEST(files_of_a_sandbox_on_a_disk_become_what_they_were)
+TEST(files_of_a_sandbox_on_a_disk_are_restored)
 {
 	restores(false, 400 * MIB);
 }
@@ -158,7 +158,7 @@ TEST(a_full_sandbox_can_be_restored)
 	run_well(sb, SH("rm /srv/big; ! cat /dev/zero > /srv/all 2>/dev/null"));
 	GOOD(warren_undo(sb, &undone, &err));
 	run_well(sb, SH("md5sum -c /srv/sum && test ! -e /srv/all"));
-	/* What other files use cannot be freed: nothing changes. */
+	/* Other files use the space that would be needed: nothing changes. */
 	run_well(sb, SH("rm /srv/sum"));
 	GOOD(warren_undo_keep(sb, &saved, &err));
 	run_well(
@@ -184,7 +184,7 @@ static void kept_and_killed(void)
 	run_well(sb, SH("echo before > /srv/file"));
 	GOOD(warren_undo_keep(sb, &saved, &err));
 	run_well(sb, SH("echo after > /srv/file; echo x > /srv/x"));
-	/* As if it had been killed in the middle of an undo. */
+	/* Create the state that a process killed during an undo leaves. */
 	OK(close(open(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) == 0);
 }
 

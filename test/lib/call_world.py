@@ -71,7 +71,7 @@ class CallWorld(World):
             del os.environ["LD_PRELOAD"], os.environ["WARREN_FAULTS"]
 
     def fail(self, name, code, one_in=1):
-        """Makes one in so many of these calls fail from now on."""
+        """From now on, makes a fraction of these calls fail, according to the table."""
         self.page.set(next(i for i, (call, _, _) in enumerate(table()) if call == name), code, one_in, 1)
 
     def failed(self, name):

@@ -296,7 +296,7 @@ def backend_and_tier_select_a_backend():
 
 
 @test
-def image_selects_the_root_file_system():
+def image_selects_the_root_filesystem():
     eq(run("--image", "host", "echo", "hi"), b"hi\n")
     busybox = shutil.which("busybox")
     with scratch() as d:

@@ -111,7 +111,7 @@ def headers_that_override_the_path_or_the_method_are_judged():
 
 
 @test
-def blank_bytes_before_a_request_do_not_hide_its_host():
+def whitespace_before_a_request_does_not_hide_its_host():
     request = b"GET / HTTP/1.1\r\nHost: b.example\r\n\r\n"
     with world({"host": "a.example", "protocols": ["tcp"]}) as w:
         server = w.serve("1.2.3.4", 7000, echo)

@@ -102,7 +102,7 @@ def ask(s, method="GET", target="/", host="a.example", more="", body=b""):
 
 
 def quiet(server, s):
-    """Like http(), but the answer does not contain the request."""
+    """Like http(), but the response does not repeat the request."""
     while True:
         data = read_until(s, b"\r\n\r\n")
         if not data:

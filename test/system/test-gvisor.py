@@ -257,7 +257,7 @@ def begin_save(c, box):
 
 def counts_on(box, n):
     """The counter continues from @n; a new one would begin with 101."""
-    ok(count(box) >= n, "it began anew")
+    ok(count(box) >= n, "it started again")
     n = count(box)
     until(lambda: count(box) > n, "it does not count on")
 

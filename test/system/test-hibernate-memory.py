@@ -180,7 +180,7 @@ def it_is_not_lost_whenever_the_service_is_killed():
 
 
 @test
-def what_cannot_be_saved_is_refused_by_name():
+def the_error_names_what_cannot_be_saved():
     box, native = w.create(backend="gvisor"), w.create(backend="native", image="host")
     refused(w.ask("POST", f"/v1/sandboxes/{native}/hibernate", {"memory": True}), 501, "not_supported", "native")
     eq(sh(native, "echo on"), "on\n")

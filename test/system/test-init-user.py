@@ -36,13 +36,13 @@ iov = ctypes.create_string_buffer(struct.pack("QQ", ctypes.addressof(room), 8))
 
 
 def call(name, *args):
-    """0 when it worked, else the errno."""
+    """Returns 0 if the call succeeded, otherwise the errno."""
     ctypes.set_errno(0)
     r = libc.syscall(NR[name], *(ctypes.c_ulong(a) if isinstance(a, int) else ctypes.c_void_p(ctypes.addressof(a)) for a in args))
     return 0 if r >= 0 else ctypes.get_errno()
 
 
-# What changes the limits, priority, scheduling or memory of process @p, which has the group @p as well.
+# Calls that change the limits, priority, scheduling or memory of process @p, which leads process group @p.
 def attempts(p, user):
     return {
         "prlimit NOFILE": call("prlimit64", p, 7, low, 0),
@@ -62,7 +62,7 @@ def attempts(p, user):
         "process_vm_readv": call("process_vm_readv", p, iov, 1, iov, 1, 0),
     }
 
-# Those that have no effect on a process of one's own which the next attempt would see.
+# Calls for all processes of a user; later attempts do not depend on their effect.
 BY_USER = {"setpriority of the user": ("setpriority", 2), "ioprio_set of the user": ("ioprio_set", 3)}
 FILES = "oom_score_adj oom_adj autogroup coredump_filter comm clear_refs sched mem uid_map gid_map".split()
 
@@ -90,7 +90,7 @@ init_ids = {int(n) for line in open("/proc/1/status") if line.startswith(("Uid:"
 print("init", *sorted(init_ids))
 root = os.getuid() == 0
 
-# Controls: the same calls work on what is ours.
+# Controls: the same calls work on a child of this program.
 child = own_child()
 for what, r in attempts(child, 0).items():
     if r:
@@ -99,7 +99,7 @@ os.kill(child, signal.SIGKILL)
 os.wait()
 child = own_child()
 for name, r in files(child).items():
-    if r and name not in ("sched", "oom_adj", "autogroup", "comm"): # not of every kernel; comm is of one's own threads
+    if r and name not in ("sched", "oom_adj", "autogroup", "comm"): # missing on some kernels; comm can be written only by the process's own threads
         print("control", name, os.strerror(r))
 os.kill(child, signal.SIGKILL)
 os.wait()
@@ -118,7 +118,7 @@ if not root:
     last = 0
 took = 0
 for user in range(last):
-    # The saved ones stay root's, so that this can go on; no call looks at them.
+    # The saved ids stay those of root, so that the next id can be taken; no call checks them.
     if call("setresgid", user, user, 0) == 0 and call("setresuid", user, user, 0) == 0:
         took += 1
         judge(user, True)
@@ -128,7 +128,7 @@ for user in range(last):
     call("setresgid", 0, 0, 0)
 print("took", took)
 
-# Every other way to an id.
+# All other calls that set an id.
 NONE = 0xffffffff
 for user in init_ids - {0}:
     ways = [("setuid", user), ("setgid", user), ("setfsuid", user), ("setfsgid", user)]
@@ -144,7 +144,7 @@ for user in init_ids - {0}:
             os._exit(user in ids)
         if os.wait()[1]:
             print("became", user, *way)
-    # And that the ways work at all.
+    # Controls: these calls work for another id.
     for way in ways if root else ():
         pid = os.fork()
         if pid == 0:
@@ -156,7 +156,7 @@ for user in init_ids - {0}:
         if os.wait()[1]:
             print("control", "cannot become 4242 by", *way)
 
-# What needs a right that nobody inside has.
+# Calls that need a privilege that no process inside has.
 for way in (("pidfd_getfd", os.pidfd_open(1), 0, 0), ("kcmp", 1, os.getpid(), 2, 0, 0), ("get_robust_list", 1, room, room),
             ("process_madvise", os.pidfd_open(1), iov, 1, 4, 0)):
     if call(*way) == 0:

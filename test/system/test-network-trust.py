@@ -56,7 +56,7 @@ def clients():
     if shutil.which("wget"):
         yield "wget", ["wget", "-q", "-T", "50", "-t", "1", "-O", "/dev/null", url()]
     if shutil.which("git"):
-        # The server has no repository, so git fails in any case; it says whether the certificate is to blame.
+        # The server has no repository, so git fails in any case; its message shows whether the certificate was accepted.
         yield "git", ["sh", "-c", f"git ls-remote {url()} 2>&1 | grep -q -v -e certificate -e verification"]
 
 
@@ -102,7 +102,7 @@ def the_files_of_the_image_do_not_change():
     eq(r["stderr"].count("Read-only file system"), 3, r)
     eq(sh(box, f"stat -c %a:%U {BUNDLE} {FILE}"), "644:root\n" * 2)
     if BACKEND == "native":
-        # What was written to the root is what a hibernated sandbox has. The control: a file that was written.
+        # A sandbox that hibernated has exactly the files that were written to its root. The control: a file that was written.
         sh(box, "echo x >/etc/mine")
         w.ask("POST", f"/v1/sandboxes/{box}/hibernate", {}, status=200)
         saved = f"{w.state}/saved/{box}"
@@ -147,7 +147,7 @@ def trust_survives_each_process_of_the_service():
     w.delete(box)
 
 
-# What a hostile image or process may put in place of the file: a command, and the reason for which a change is refused.
+# Commands with which a hostile image or process replaces the file, and the reason why a change is then refused.
 HOSTILE = [
     ("ln -s /proc/1/mem", None),
     ("ln -s /proc/self/fd/0", None),

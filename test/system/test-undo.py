@@ -28,7 +28,7 @@ def nothing_to_undo(box):
 
 
 def read(box, path):
-    """Reads a file without a command, which would end the possibility to undo."""
+    """Reads a file without running a command, after which nothing could be undone."""
     r = w.ask("GET", f"/v1/sandboxes/{box}/files", query={"path": path})
     return r.body.decode() if r.status == 200 else r.status
 
@@ -160,7 +160,7 @@ def only_the_tenant_of_a_sandbox_can_undo_its_commands():
 
 
 @test
-def the_commands_of_the_client_do_it():
+def the_command_line_lists_changes_and_undoes_a_command():
     box = w.create(image="host")
     env = {**os.environ, "WARREN_HOST": f"unix:{w.socket}"}
 

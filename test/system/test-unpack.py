@@ -302,7 +302,7 @@ def whiteouts_are_translated(p):
 
 
 @test
-def the_overlay_file_system_applies_the_whiteouts():
+def the_overlay_filesystem_applies_the_whiteouts():
     if not ROOT:
         raise Skip("needs root")
     p = Place(False)
@@ -562,7 +562,7 @@ def control_characters_do_not_reach_a_terminal(p):
 
 
 @test
-def a_full_file_system_is_reported():
+def a_full_filesystem_is_reported():
     if not ROOT:
         raise Skip("needs root")
     p = Place(False)

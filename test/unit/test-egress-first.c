@@ -23,7 +23,7 @@ TEST(http_is_a_line_with_a_version)
 	EQ(kind_of("SSH-2.0-OpenSSH\r\n"), FIRST_OTHER);
 }
 
-TEST(blank_bytes_do_not_hide_a_request)
+TEST(whitespace_does_not_hide_a_request)
 {
 	static const char *const odd[] = {
 		" GET / HTTP/1.1\r\n",     "\tGET / HTTP/1.1\r\n",
@@ -79,7 +79,7 @@ static enum first_kind wary(const char *text)
 	return first_classify(text, strlen(text), true);
 }
 
-TEST(what_servers_read_leniently_is_odd_where_names_are_denied)
+TEST(lenient_forms_are_odd_if_a_name_is_denied)
 {
 	static const char *const odd[] = {
 		" GET / HTTP/1.1\r\n",

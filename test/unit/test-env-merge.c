@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-env-merge.c - the last variable of a name counts, and many variables take little
- * time
+/* test-env-merge.c - the last of several variables with the same name is kept, and many
+ * variables take little time
  */
 #include "base/env_merge.h"
 
