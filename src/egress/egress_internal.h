@@ -158,7 +158,8 @@ struct egress_flow {
 
 	/* upstream.c */
 	struct lookup lookup;
-	union resolver_address *addresses; /* judged; to try in this order */
+	/* Allowed addresses, in the order in which they are tried. */
+	union resolver_address *addresses;
 	size_t n_addresses, at_address;
 
 	struct buf first; /* bytes of the client that were not forwarded yet */

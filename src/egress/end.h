@@ -69,7 +69,7 @@ int end_write(struct end *e, const void *data, size_t n);
 int end_flush(struct end *e);
 /*
  * Close our half after everything queued was sent. If @cut is set, TLS is not ended, so
- * that the peer does not take the data as complete.
+ * that the peer notices that the data is incomplete.
  */
 void end_finish(struct end *e);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer_blob.c - pack a layer: archive, digest, compression, digest */
+/*
+ * layer_blob.c - pack a layer: write its archive, compress it, and compute both digests
+ */
 #include "image/layer_blob.h"
 
 #include <errno.h>

@@ -95,7 +95,7 @@ static int client_refused(const struct init_reply *a, struct warren_error *err)
 }
 
 /*
- * Init closed the connection before it read the request. Check whether it has sent the
+ * init closed the connection before it read the request. Check whether it has sent the
  * reason.
  */
 static int turned_away(const struct initclient_sandbox *sandbox, struct warren_error *err)

@@ -211,7 +211,7 @@ int sandbox_socket_open_line(int sandboxes, struct initclient_sandbox *sandbox,
 	if (r == 0 && !(welcome.flags & PROTO_WELCOME_KEPT))
 		r = error_set(err, ESRCH, "it was never completed");
 	/*
-	 * Init has ended or is about to end, and has reported the reason to its clients.
+	 * init has ended or is about to end, and has reported the reason to its clients.
 	 */
 	if (r == -EPIPE || r == -EOWNERDEAD)
 		r = error_set(err, ESRCH, "its init is gone");

@@ -247,7 +247,7 @@ static int volume_read_file(int root, const struct warden_proto_volume *m, int *
 	return 0;
 }
 
-/* A file that replaces another one has its owner and mode. */
+/* A file that replaces another one gets the owner and mode of the other one. */
 static int volume_write_file(int root, const struct warden_proto_volume *m, int *ret_fd,
 			     struct warren_error *err)
 {

@@ -230,7 +230,7 @@ os.register_at_fork(after_in_child=lambda: setattr(StartedProcess, "lock", threa
 
 
 def reap_orphans():
-    """Reaps zombies of a dead service; processes that the test forked have its own id."""
+    """Reaps zombies of a dead service; processes that the test forked have the test's user id."""
     with StartedProcess.lock:
         ours = {p.pid for p in StartedProcess.all if p.returncode is None}
         for listing in glob.glob("/proc/self/task/*/children"):

@@ -193,7 +193,7 @@ def a_sandbox_being_deleted_is_not_an_orphan():
 
 @test
 def gc_explains_why_it_needs_root():
-    """Sandboxes that are no orphans are left alone, and an ordinary user gets the reason why none is listed."""
+    """Sandboxes that are not orphans are left alone, and an ordinary user gets the reason why none is listed."""
     p = warren("gc", "--frobnicate")
     eq(p.returncode, 125, p)
     p = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "XDG_RUNTIME_DIR=/nonexistent",

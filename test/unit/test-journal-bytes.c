@@ -219,7 +219,7 @@ TEST(an_empty_record_is_refused)
 
 /* ---------------------------------------------------------- journals that init writes */
 
-/* Init writes the end, and an index with which each cursor is found. */
+/* init writes the end, and an index with which each cursor is found. */
 TEST(init_writes_an_index)
 {
 	struct warren_error err = WARREN_ERROR_INIT;

@@ -41,7 +41,7 @@ long as_user(const struct proto_who *who)
 		(void)SYS_2(SYS_setgroups, who->n_groups, who->groups);
 	(void)SYS_1(SYS_setfsgid, who->gid);
 	(void)SYS_1(SYS_setfsuid, who->uid);
-	/* Init's capabilities are not effective unless the user is root. */
+	/* init's capabilities are not effective unless the user is root. */
 	if (who->uid != 0)
 		take_caps(0);
 	return 0;

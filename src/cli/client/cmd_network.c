@@ -38,9 +38,9 @@ static const struct opt network_table[] = {
 };
 
 static const struct opt_conflict network_conflicts[] = {
-	{ "suggest", "network", "one looks back, the other changes the policy" },
-	{ "suggest", "allow", "one looks back, the other changes the policy" },
-	{ "suggest", "deny", "one looks back, the other changes the policy" },
+	{ "suggest", "network", "one suggests a policy, the other changes it" },
+	{ "suggest", "allow", "one suggests a policy, the other changes it" },
+	{ "suggest", "deny", "one suggests a policy, the other changes it" },
 };
 /* clang-format on */
 

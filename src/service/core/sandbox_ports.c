@@ -2,7 +2,7 @@
 /*
  * sandbox_ports.c - ports of a sandbox, and its users
  *
- * Init connects to ports, and its file worker opens files, both inside the sandbox; the
+ * init connects to ports, and its file worker opens files, both inside the sandbox; the
  * service gets a descriptor. The name of a user is looked up in the sandbox's own passwd
  * and group files.
  */

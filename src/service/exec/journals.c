@@ -181,7 +181,7 @@ void journals_drop(struct exec *exec)
 		journals_subtract(exec->sandbox, room);
 }
 
-/* Init writes the header, so it is trusted only up to the maximum of any exec. */
+/* init writes the header, so it is trusted only up to the maximum of any exec. */
 static uint64_t room_of(struct exec *exec)
 {
 	const struct service_execs *x = service_execs(exec->service);

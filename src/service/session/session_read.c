@@ -27,7 +27,7 @@
 #define HOLD_IDLE_MS 200
 /*
  * When the end of a shell is reported, its output is in the journal, or, if it was held,
- * in a pipe. Init serves its clients and the pipes in turn, so it has checked the pipes
+ * in a pipe. init serves its clients and the pipes in turn, so it has checked the pipes
  * before its second answer after all output was read.
  */
 #define SETTLE_ROUNDS 2
