@@ -28,7 +28,8 @@ static inline bool snapshot_name_ok(const char *name)
 			return false;
 		n += 1 + tag;
 	}
-	return n <= SNAPSHOT_NAME_MAX && name[n] == '\0' && strcmp(name, "host") != 0;
+	return n <= SNAPSHOT_NAME_MAX && name[n] == '\0' &&
+	       (strncmp(name, "host", 4) != 0 || (name[4] && name[4] != ':'));
 }
 
 /* Is @ref the reference of a snapshot? Clients may not use it. */

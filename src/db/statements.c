@@ -148,8 +148,9 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_GET_SNAPSHOT] =
 		"SELECT " SNAPSHOT
 		" FROM snapshots s WHERE (?1 IS NULL OR tenant = ?1) AND state = 1 AND "
-		"id = coalesce((SELECT snapshot FROM snapshot_names WHERE tenant = ?1 AND "
-		"name = ?2), ?2)",
+		"id = coalesce((SELECT id FROM snapshots WHERE id = ?2 AND state = 1 AND "
+		"(?1 IS NULL OR tenant = ?1)), (SELECT snapshot FROM snapshot_names WHERE "
+		"tenant = ?1 AND name = ?2))",
 	[STMT_EACH_SNAPSHOT] = "SELECT " SNAPSHOT " FROM snapshots s WHERE tenant = ? "
 			       "AND id > ? AND state = 1 ORDER BY id LIMIT ?",
 	[STMT_SUM_SNAPSHOTS] = "SELECT count(*), coalesce(sum(size), 0) FROM snapshots "

@@ -147,12 +147,51 @@ def names_move_and_are_removed():
 @test
 def bad_names_are_refused():
     box = w.create(image="host")
-    for name in ("../x", "a/b", "A", "x" * 64, "a:", "a:b:c", "a b", "host", "1a", ""):
+    for name in ("../x", "a/b", "A", "x" * 64, "a:", "a:b:c", "a b", "host", "host:latest", "1a", ""):
         r = w.ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": name})
         eq((name, r.status), (name, 400))
     for image in ("warren.snapshot/abc", "WARREN.SNAPSHOT/abc:latest"):
         refused(w.ask("POST", "/v1/sandboxes", {"image": image}), 400, "invalid_request")
     eq(names(), [])
+    w.delete(box)
+
+
+@test
+def an_id_comes_before_a_name():
+    box = w.create(image="host")
+    first = snapshot(box, "first")["id"]
+    second = snapshot(box, first)["id"]
+    eq(w.get(f"/v1/snapshots/{first}")["id"], first)
+    w.ask("DELETE", f"/v1/snapshots/{first}", status=204)
+    eq(w.get(f"/v1/snapshots/{second}")["id"], second)
+    eq(w.get(f"/v1/snapshots/{first}")["id"], second)  # now it is only a name
+    drop(second)
+    w.delete(box)
+
+
+@test
+def a_snapshot_has_a_bounded_number_of_names():
+    box = w.create(image="host")
+    made = snapshot(box, "n0")["id"]
+    with w.client() as client:
+        for i in range(1, 1000):
+            eq(client.ask("POST", f"/v1/snapshots/{made}/tag", {"name": f"n{i}"}).status // 100, 2)
+        eq(client.ask("POST", f"/v1/snapshots/{made}/tag", {"name": "more"}).status, 429)
+    eq(len(w.get(f"/v1/snapshots/{made}")["names"]), 1000)
+    drop(made)
+    w.delete(box)
+
+
+@test
+def a_token_for_one_sandbox_makes_no_copies_of_it():
+    box = w.create(image="host")
+    token = w.token("read", "write", "exec", sandbox_id=box)
+    for path, body in (("snapshots", {"name": "golden"}), ("snapshots", {}), ("fork", {"count": 1})):
+        r = w.ask("POST", f"/v1/sandboxes/{box}/{path}", body, token=token)
+        eq((path, r.status), (path, 403))
+        ok(b"not for copies of it" in r.body, r.body)
+    eq(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}, token=token).status, 200)  # the control
+    eq((names(), len(w.get("/v1/sandboxes")["sandboxes"])), ([], 1))
     w.delete(box)
 
 
@@ -219,6 +258,12 @@ def a_fork_has_files_environment_limits_and_labels():
         sh(c, f"echo {c} >f")
     eq(sh(box, "cat f; ps ax | grep -c '[s]leep 1000'"), "x\n1\n")
     eq(sorted(sh(c, "cat f").strip() for c in copies), sorted(copies))
+    # What happens when it is idle, or its time has passed.
+    w.ask("PATCH", f"/v1/sandboxes/{copies[1]}", {"on_ttl": "hibernate", "idle_timeout_ms": 600000, "on_idle": "delete"}, status=200)
+    other, = fork(copies[1], 1)
+    shown = w.get(f"/v1/sandboxes/{other}")
+    eq([shown[k] for k in ("on_ttl", "on_idle", "idle_timeout_ms")], ["hibernate", "delete", 600000])
+    w.delete(other)
     # A fork of a fork, and a fork that hibernates.
     inner, = fork(copies[0], 1)
     eq(sh(inner, "cat f").strip(), copies[0])

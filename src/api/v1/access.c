@@ -45,11 +45,15 @@ static int resolve_route(struct v1 *v1, struct route *route, const struct caller
 	return r < 0 && err->code != API_ERR_SANDBOX_NOT_FOUND ? r : 0;
 }
 
-/* Is this the sandbox of the token? A token for one sandbox gives access to that sandbox
- * only. */
+/*
+ * A token for one sandbox gives access to that sandbox only. A snapshot or a fork of it
+ * belongs to the tenant: it lasts, counts, and a name may replace what others use.
+ */
 static bool is_its_own(const struct route *route, const struct caller *caller)
 {
-	return is_below_sandbox(route) && strcmp(route->param[0], caller->sandbox) == 0;
+	return is_below_sandbox(route) && strcmp(route->param[0], caller->sandbox) == 0 &&
+	       route->op != &v1_face.ops[V1_CREATE_SNAPSHOT] &&
+	       route->op != &v1_face.ops[V1_FORK_SANDBOX];
 }
 
 static int read_token(struct v1 *v1, const char *auth, struct caller *ret,
@@ -96,8 +100,12 @@ int access_check(struct v1 *v1, struct http_request *req, struct route *route,
 	r = op->scope ? resolve_route(v1, route, ret, &ambiguous) : 0;
 	if (op->scope && ret->sandbox[0] && !is_its_own(route, ret))
 		return api_error_set(err, API_ERR_FORBIDDEN,
-				     "the token is valid only for the sandbox '%s'",
-				     ret->sandbox);
+				     "the token is valid only for the sandbox '%s'%s",
+				     ret->sandbox,
+				     is_below_sandbox(route) && strcmp(route->param[0],
+								       ret->sandbox) == 0
+					     ? ", not for copies of it"
+					     : "");
 	if (op->scope && !(ret->scopes & (op->scope | V1_SCOPE_ADMIN))) {
 		unsigned bit = (unsigned)__builtin_ctz(op->scope);
 

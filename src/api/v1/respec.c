@@ -15,9 +15,13 @@
 #include "proto/warden_proto.h"
 #include "spec/spec.h"
 
-/* Fields of a row's spec that are not fields of a CreateSandbox, or not the engine's. */
+/*
+ * Fields of a row's spec that are not fields of a CreateSandbox. The last ones are, but
+ * the engine does not need them to create a sandbox again.
+ */
 static const char *const respec_private[] = { "code_run", SANDBOX_LIFETIME, "on_idle",
 					      "on_ttl" };
+#define RESPEC_OF_SERVICE 2 /* number of the last ones */
 
 /* The policy is not part of the spec in the row. */
 static int respec_put_network(struct v1 *v1, const struct sandbox_row *row, json_t *spec,
@@ -39,14 +43,17 @@ static int respec_put_network(struct v1 *v1, const struct sandbox_row *row, json
 	return 0;
 }
 
-static json_t *respec_load(struct v1 *v1, const struct sandbox_row *row,
+/* @copy: for another sandbox that does the same when it is idle, or its time has passed.
+ */
+static json_t *respec_load(struct v1 *v1, const struct sandbox_row *row, bool copy,
 			   struct warren_error *err)
 {
+	size_t n = ARRAY_SIZE(respec_private) - (copy ? RESPEC_OF_SERVICE : 0);
 	json_t *spec =
 		json_loads(row->spec ? row->spec : "{}", JSON_REJECT_DUPLICATES, NULL);
 	int r = spec ? 0 : error_errno(err, EBADMSG, "read the spec of the sandbox");
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(respec_private); i++)
+	for (size_t i = 0; r == 0 && i < n; i++)
 		(void)json_object_del(spec, respec_private[i]);
 	if (r == 0 && json_object_set_new(spec, "backend", json_string(row->backend)) < 0)
 		r = error_errno(err, ENOMEM, "read the spec of the sandbox");
@@ -92,7 +99,7 @@ void v1_respec(void *ctx, const struct sandbox *sandbox, sandbox_spec_fn *use,
 	int r = 0;
 
 	(void)strncpy(owner.tenant, row->owner, sizeof(owner.tenant) - 1);
-	body.json = respec_load(v1, row, &err);
+	body.json = respec_load(v1, row, false, &err);
 	if (!body.json) {
 		use(use_ctx, NULL, &err);
 		return;
@@ -133,7 +140,7 @@ int v1_respec_fork(struct v1 *v1, const struct sandbox *sandbox, const char *ima
 			       &row, &why);
 
 	if (r == 0) {
-		body.json = respec_load(v1, &row, &why);
+		body.json = respec_load(v1, &row, true, &why);
 		r = body.json ? 0 : -EBADMSG;
 	}
 	if (r < 0)
@@ -150,8 +157,14 @@ int v1_respec_fork(struct v1 *v1, const struct sandbox *sandbox, const char *ima
 	respec_limits(v1, body.json, &w->spec);
 	w->row.owner = sandbox_row(sandbox)->owner;
 	w->row.idle_timeout_ms = row.idle_timeout_ms;
-	w->row.expires_at =
-		row.expires_at ? w->row.created_at + row.expires_at - row.created_at : 0;
+	/* One that hibernates or pauses gets the whole time whenever it wakes. */
+	if (sandbox_lifetime(sandbox))
+		w->row.expires_at =
+			w->row.created_at + (int64_t)sandbox_lifetime(sandbox);
+	else
+		w->row.expires_at = row.expires_at ? w->row.created_at + row.expires_at -
+							     row.created_at
+						   : 0;
 	w->row.template = sandbox_row(sandbox)->template;
 	w->row.command = sandbox_row(sandbox)->command;
 	w->row.on_exit = sandbox_row(sandbox)->on_exit;

@@ -46,6 +46,11 @@ int sandbox_resolve(struct service *s, const char *owner, bool any, const char *
 	return 0;
 }
 
+uint64_t sandbox_lifetime(const struct sandbox *sandbox)
+{
+	return sandbox->lifetime_ms;
+}
+
 const struct sandbox_row *sandbox_row(const struct sandbox *sandbox)
 {
 	return &sandbox->row;

@@ -28,6 +28,7 @@
 #define SNAPSHOTS_OF_ONE   4  /* the same, for one tenant */
 /* Maximum number that may wait. If a client disconnects, its snapshot still waits. */
 #define SNAPSHOTS_MAX        256
+#define SNAPSHOT_NAMES_MAX   1000 /* of one snapshot, in the list of its names */
 #define SNAPSHOTS_MAX_OF_ONE 64
 
 struct snapshot_module {
@@ -261,6 +262,20 @@ void snapshot_delete(struct service *s, const char *tenant, const char *word, bo
 		done(ctx, 0, NULL);
 }
 
+static int snapshot_check_names(const struct snapshot_row *row, struct warren_error *err)
+{
+	size_t n = 1;
+
+	for (const char *at = row->names; (at = strchr(at, ',')); at++)
+		n++;
+	return n < SNAPSHOT_NAMES_MAX
+		       ? 0
+		       : error_set(err, EDQUOT,
+				   "the snapshot has %zu names, as many as are allowed: "
+				   "remove some",
+				   n);
+}
+
 int snapshot_tag(struct service *s, const char *tenant, const char *word,
 		 const char *name, char ret_id[ID_LEN + 1], struct warren_error *err)
 {
@@ -271,6 +286,8 @@ int snapshot_tag(struct service *s, const char *tenant, const char *word,
 		return error_set(err, EINVAL,
 				 "the name of a snapshot has " SNAPSHOT_NAME_RULE);
 	r = db_get_snapshot(s->db, tenant, word, &row, err);
+	if (r == 0)
+		r = snapshot_check_names(&row, err);
 	if (r == 0)
 		r = db_name_snapshot(s->db, tenant, row.id, name, err);
 	if (r < 0)
