@@ -206,8 +206,16 @@ def files_and_ids_are_written():
         eq(f.read(), image)
     eq(s.said, "")
     eq(s.image("build", "-q", "-f", "-", d, input=b"FROM base:1\nRUN true\n").strip(), image)
-    d2 = s.build("FROM dir:" + write_tree(folder(), {"etc/x": "from a directory"}) + "\nCOPY --from=base:1 /bin /bin\nRUN cat /etc/x >/y\n")
-    eq(s.run(d2, "cat", "/y"), "from a directory")
+
+
+@test
+def only_an_option_lets_a_dockerfile_read_directories_of_the_machine():
+    s, tree = Builder(), write_tree(folder(), {"etc/x": "from a directory"})
+    mounted = f"FROM base:1\nRUN --mount=type=bind,from=dir:{tree},target=/m cat /m/etc/x >/y\n"
+    for text in (f"FROM dir:{tree}\nCOPY --from=base:1 /bin /bin\nRUN cat /etc/x >/y\n",
+                 f"FROM base:1\nCOPY --from=dir:{tree} /etc/x /y\n", mounted):
+        eq(s.run(s.build(text, "--allow-dir"), "cat", "/y"), "from a directory")
+        s.refuse(text, "--no-cache", words=["use --allow-dir if you trust the Dockerfile"])
 
 
 @test

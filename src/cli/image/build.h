@@ -46,7 +46,7 @@ struct build_options {
 	struct build_words tags, args, labels, secrets;
 	struct network_options network;
 	uint64_t limits[SPEC_LIMIT_MAX];
-	bool no_cache, pull, quiet, json;
+	bool allow_dir, no_cache, pull, quiet, json;
 };
 
 /* A stage, while it is built and afterwards. */

@@ -16,8 +16,14 @@ static int base_import(struct build *b, const char *path, char id[REF_DIGEST_LEN
 		       struct warren_error *err)
 {
 	const struct oci_options o = { 0 };
-	AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int fd = -1;
 
+	if (!b->o->allow_dir)
+		return error_set(err, EPERM,
+				 "'dir:%s' is a directory of this machine, outside of the "
+				 "context: use --allow-dir if you trust the Dockerfile",
+				 path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "open '%s'", path);
 	return oci_import(&b->store, fd, NULL, &o, id, err);

@@ -32,7 +32,7 @@ static int snapshot_make(const struct store *s, const char *name, const char *pa
 					    .snapshot = id };
 	struct json j = { .out = out };
 	struct store_new layer = { .fd = -1 };
-	struct store_image made;
+	struct store_image made = { 0 };
 	struct ref ref;
 	int r;
 
