@@ -167,8 +167,8 @@ static void lookups_run(struct lookups *all)
 	while (all->turn && all->n_running < LOOKUP_QUERIES_ALL) {
 		struct lookup_client *c = all->turn;
 
-		/* Its next turn comes after those of all others. */
-		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the queue */
+		/* Its next turn comes after those of all others. It is in the queue: */
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 		DQUEUE_REMOVE_BY(all->turn_tail, c, turn_next, turn_prev);
 		lookup_run(c->waiting);
 		lookup_client_update(c);

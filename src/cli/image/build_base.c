@@ -19,10 +19,11 @@ static int base_import(struct build *b, const char *path, char id[REF_DIGEST_LEN
 	AUTO_CLOSE int fd = -1;
 
 	if (!b->o->allow_dir)
-		return error_set(err, EPERM,
-				 "'dir:%s' is a directory of this machine, outside of the "
-				 "context: use --allow-dir if you trust the Dockerfile",
-				 path);
+		return error_set(
+			err, EPERM,
+			"'dir:%s' is a directory of this machine, outside of the "
+			"context: use --allow-dir if you trust the Dockerfile",
+			path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "open '%s'", path);
