@@ -68,6 +68,12 @@ struct backend_kind {
 	bool here;        /* the sandboxes use the memory of this machine */
 	bool hibernates;  /* its sandboxes can hibernate */
 	bool memory;      /* its sandboxes can hibernate with their processes */
+	bool snapshots;   /* its sandboxes have snapshots, and can be created from them */
+	/*
+	 * A daemon keeps the files of a sandbox, also of one that hibernates, in an
+	 * overlay of root.
+	 */
+	bool daemon;
 	/* NONE becomes THEIRS if the settings of the backend use {image}. */
 	enum backend_images images;
 	uint32_t limits; /* WARREN_LIMIT_* that the backend enforces, if the platform can

@@ -276,6 +276,7 @@ static int backend_add(struct config *c, const char *name,
 		.trusts = kind->trusts,
 		.hibernates = kind->hibernates,
 		.memory = kind->memory,
+		.snapshots = kind->snapshots,
 		.off = json_is_false(in),
 	};
 	if (!b->name || (!b->settings && !kind->only_one)) {

@@ -83,6 +83,7 @@ struct config_backend {
 	bool trusts;     /* certificates can be added to them while they run */
 	bool hibernates; /* its sandboxes can hibernate */
 	bool memory;     /* its sandboxes can hibernate with their processes */
+	bool snapshots;  /* its sandboxes have snapshots */
 	char *settings;  /* JSON for warren_options.backend_config; NULL: none */
 	bool off;        /* a default backend that is switched off */
 };

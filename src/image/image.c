@@ -227,6 +227,8 @@ static int open_stored_image(const char *ref, const char *state_dir, struct imag
 		return r;
 	r = store_find(&s, ref, &image->config, err);
 	image->has_config = r == 0;
+	if (r == 0 && store_daemon_image(image->config.base))
+		r = store_refuse_daemon(err);
 	if (r == 0)
 		r = image_begin(image, SKEL_COMMON, state_dir, err);
 	if (r == 0)

@@ -25,7 +25,8 @@ struct snapshot {
 
 bool snapshot_is_base(const char *image)
 {
-	return strcmp(image, "host") == 0 || strncmp(image, "dir:", 4) == 0;
+	return strcmp(image, "host") == 0 || strncmp(image, "dir:", 4) == 0 ||
+	       store_daemon_image(image);
 }
 
 /* ------------------------------------------------------------- configuration */

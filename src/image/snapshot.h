@@ -6,9 +6,10 @@
  * one step of a build has written (warren_save_files() in warren.h). The new image has
  * the layers of its parent, so both share them.
  *
- * The parent can also be "host" or "dir:PATH", which are not in the store: then the new
- * image records it as its base (store_image.base), and its layers are stacked on that
- * base. Such an image can be used only on this machine.
+ * The parent can also be "host", "dir:PATH" or "docker:ID" (an image of a docker daemon),
+ * which are not in the store: then the new image records it as its base
+ * (store_image.base), and its layers are stacked on that base. Such an image can be used
+ * only on this machine.
  */
 #ifndef IMAGE_SNAPSHOT_H
 #define IMAGE_SNAPSHOT_H
@@ -16,7 +17,8 @@
 #include "image/store_write.h"
 
 struct snapshot_options {
-	const char *parent; /* "host", "dir:PATH", or an image of the store */
+	const char
+		*parent; /* "host", "dir:PATH", "docker:ID", or an image of the store */
 	/* The "config" object of the configuration, as JSON; NULL: the parent's. */
 	const char *config;
 	const char
@@ -33,7 +35,7 @@ int snapshot_record(const struct store *s, struct store_new *layer,
 		    const struct snapshot_options *o, const struct ref *name,
 		    char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err);
 
-/* Whether @image is "host" or "dir:PATH". */
+/* Whether @image is "host", "dir:PATH" or "docker:ID". */
 bool snapshot_is_base(const char *image);
 
 #endif /* IMAGE_SNAPSHOT_H */

@@ -300,6 +300,24 @@ int store_read_record(char *text, struct store_image *ret)
 	return 0;
 }
 
+const char *store_daemon_image(const char *base)
+{
+	size_t n = strlen(STORE_DAEMON_BASE);
+
+	/* A reference with the name "docker" has no second colon. */
+	return base && strncmp(base, STORE_DAEMON_BASE, n) == 0 &&
+			       ref_digest_valid(base + n)
+		       ? base + n
+		       : NULL;
+}
+
+int store_refuse_daemon(struct warren_error *err)
+{
+	return error_set(err, EOPNOTSUPP,
+			 "it is a snapshot of a docker sandbox, stacked on an image that "
+			 "only the docker daemon has: create docker sandboxes from it");
+}
+
 void store_image_done(struct store_image *im)
 {
 	char **lists[] = { im->env,     im->entrypoint, im->cmd,

@@ -36,6 +36,8 @@
 #define STORE_SHORT_LEN 5
 #define STORE_HEX_LEN   64 /* hexadecimal digits of a digest */
 #define STORE_BUILD_DIR "build"
+/* The base of a snapshot of a docker sandbox: this, and the id of the daemon's image. */
+#define STORE_DAEMON_BASE "docker:"
 
 /* Lists are NULL-terminated and never NULL. */
 struct store_image {
@@ -44,7 +46,10 @@ struct store_image {
 	char *platform; /* "linux/amd64" */
 	char *created;
 	char *user, *workdir; /* "" when the image has none */
-	/* "host" or "dir:PATH": its layers are stacked on that (snapshot.h); "": none */
+	/*
+	 * "host", "dir:PATH", or "docker:ID" for the image ID of a docker daemon: its
+	 * layers are stacked on that (snapshot.h); "": none
+	 */
 	char *base;
 	/*
 	 * Of a snapshot of the service: its id; "": none. It is found by its reference
@@ -90,6 +95,10 @@ bool store_is_pinned(int dir);
 int store_find(const struct store *s, const char *text, struct store_image *ret,
 	       struct warren_error *err);
 void store_image_done(struct store_image *image);
+/* Get the image of a docker daemon that @base is; NULL: it is something else. */
+const char *store_daemon_image(const char *base);
+/* Set @err because only docker sandboxes can use an image with such a base. */
+int store_refuse_daemon(struct warren_error *err);
 
 /* Get the short name of a layer's directory; -ENOENT if the store does not have it. */
 int store_layer(const struct store *s, const char *diff_id,

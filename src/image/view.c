@@ -46,6 +46,8 @@ static int view_add_base(struct view *v, const struct store *s, const char *base
 
 	if (!base || !base[0])
 		return 0;
+	if (store_daemon_image(base))
+		return store_refuse_daemon(err);
 	if (strcmp(base, "host") != 0) {
 		r = view_add(v, AT_FDCWD, base + strlen("dir:"));
 		return r < 0 ? error_errno(err, -r, "open '%s'", base) : 0;

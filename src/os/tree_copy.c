@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -88,6 +89,63 @@ static bool keeps_attribute(const char *name)
 	return false;
 }
 
+/*
+ * Replace the prefix @from of @name by @to: 1; 0: it begins with something else;
+ * -ENAMETOOLONG.
+ */
+static int attribute_prefix(char name[XATTR_NAME_MAX + 1], const char *from,
+			    const char *to)
+{
+	size_t n = strlen(from), m = strlen(to), size;
+
+	if (strncmp(name, from, n) != 0)
+		return 0;
+	size = strlen(name + n) + 1;
+	if (m + size > XATTR_NAME_MAX + 1)
+		return -ENAMETOOLONG;
+	(void)memmove(name + m, name + n, size);
+	(void)memcpy(name, to, m);
+	return 1;
+}
+
+static int attribute_to_trusted(char name[XATTR_NAME_MAX + 1])
+{
+	if (!keeps_attribute(name))
+		return 0;
+	if (attribute_prefix(name, "user.overlay.overlay.", "user.overlay."))
+		return 1;
+	return attribute_prefix(name, "user.overlay.", "trusted.overlay.") < 0
+		       ? -ENAMETOOLONG
+		       : 1;
+}
+
+static int attribute_from_trusted(char name[XATTR_NAME_MAX + 1])
+{
+	/* A file with one of these is incomplete without the layers below it. */
+	static const char *const incomplete[] = { "trusted.overlay.redirect",
+						  "trusted.overlay.metacopy" };
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(incomplete); i++)
+		if (strcmp(name, incomplete[i]) == 0)
+			return -EOPNOTSUPP;
+	if (strncmp(name, "trusted.overlay.overlay.", 24) == 0)
+		return 0;
+	r = attribute_prefix(name, "user.overlay.", "user.overlay.overlay.");
+	if (r != 0)
+		return r;
+	r = attribute_prefix(name, "trusted.overlay.", "user.overlay.");
+	return r < 0 ? r : keeps_attribute(name);
+}
+
+/* Get the name of an attribute in the copy: 1; 0: it is dropped; -errno. */
+static int attribute_name(enum tree_copy_marks marks, char name[XATTR_NAME_MAX + 1])
+{
+	return marks == TREE_COPY_TO_TRUSTED     ? attribute_to_trusted(name)
+	       : marks == TREE_COPY_FROM_TRUSTED ? attribute_from_trusted(name)
+						 : keeps_attribute(name);
+}
+
 static int copy_attributes(struct copy_state *s, int from, int to)
 {
 	ssize_t n = flistxattr(from, s->list, sizeof(s->list));
@@ -95,12 +153,18 @@ static int copy_attributes(struct copy_state *s, int from, int to)
 	if (n < 0)
 		return errno == EOPNOTSUPP ? 0 : -errno;
 	for (const char *name = s->list; name < s->list + n; name += strlen(name) + 1) {
+		char kept[XATTR_NAME_MAX + 1] = "";
 		ssize_t size;
+		int r;
 
-		if (!keeps_attribute(name))
+		(void)snprintf(kept, sizeof(kept), "%.*s", XATTR_NAME_MAX, name);
+		r = attribute_name(s->c->marks, kept);
+		if (r < 0)
+			return r;
+		if (r == 0)
 			continue;
 		size = fgetxattr(from, name, s->value, sizeof(s->value));
-		if (size < 0 || fsetxattr(to, name, s->value, (size_t)size, 0) < 0)
+		if (size < 0 || fsetxattr(to, kept, s->value, (size_t)size, 0) < 0)
 			return -errno;
 	}
 	return 0;

@@ -24,7 +24,20 @@
 
 #define TREE_COPY_DEPTH_MAX 500
 
+/* Which attributes are the marks of an overlay. */
+enum tree_copy_marks {
+	TREE_COPY_USER, /* user.overlay.*, in both trees: overlays with userxattr */
+	/*
+	 * trusted.overlay.* in one of the trees, which belongs to an overlay without
+	 * userxattr. An attribute user.overlay.* of its files has no meaning there. The
+	 * marks are translated; -EOPNOTSUPP: a file has one without an equivalent.
+	 */
+	TREE_COPY_FROM_TRUSTED,
+	TREE_COPY_TO_TRUSTED,
+};
+
 struct tree_copy {
+	enum tree_copy_marks marks;
 	uint64_t max_bytes; /* maximum size of all contents (else -EFBIG); 0: no limit */
 	/*
 	 * Refuse files of users other than root: the caller could not remove the copies.

@@ -90,9 +90,11 @@ def has(thing):
     return thing not in LACKS.get(BACKEND, ())
 
 
-def fitted(spec):
-    """Returns a request for a sandbox, without fields that the backend of the test does not support."""
+def fitted(spec, image=None):
+    """Returns a request for a sandbox, without fields that the backend of the test does not support. @image: an image that it has."""
     spec = {field: value for field, value in spec.items() if has(field)}
+    if image:
+        return {**spec, "image": image}
     return {**spec, "image": IMAGES[BACKEND]} if BACKEND in IMAGES and "backend" not in spec else spec
 
 
@@ -507,9 +509,9 @@ class World:
         r = self.ask("POST", path, body, status=status, **kw)
         return r.json() if r.body else None
 
-    def create(self, token=None, tcp=False, **spec):
-        """Creates a sandbox, and waits until it runs; returns its id."""
-        s = self.post("/v1/sandboxes", fitted(spec), status=201, token=token, tcp=tcp)
+    def create(self, token=None, tcp=False, snapshot=None, **spec):
+        """Creates a sandbox, of a snapshot or an image, and waits until it runs; returns its id."""
+        s = self.post("/v1/sandboxes", fitted(spec, snapshot), status=201, token=token, tcp=tcp)
         self.seen.add(s["id"])
         eq(s["state"], "running", f"state of {s}")
         return s["id"]

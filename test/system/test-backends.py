@@ -61,7 +61,8 @@ def unsupported_features_of_a_backend_are_shown_and_refused():
         box = w.create(backend="loose")
         at = f"/v1/sandboxes/{box}"
         for method, where, body in (("POST", "/pause", None), ("POST", "/pause", {"checkpoint": True}), ("GET", "/files/watch?path=/tmp", None), ("GET", "/stats", None),
-                                    ("PATCH", "", {"limits": {"memory": "64m"}}), ("POST", "/hibernate", None), ("POST", "/reset", None)):
+                                    ("PATCH", "", {"limits": {"memory": "64m"}}), ("POST", "/hibernate", None), ("POST", "/reset", None), ("POST", "/snapshots", {}),
+                                    ("POST", "/fork", {"count": 1})):
             r = w.ask(method, at + where, body)
             ok("loose" in check_error(r, 501, "not_supported")["message"], f"{where}: {r}")
         box = w.create()

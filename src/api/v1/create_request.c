@@ -303,7 +303,7 @@ static int read_snapshot(struct v1 *v1, const struct caller *caller,
 	}
 	r = db_get_snapshot(service_db(v1->service), caller->tenant, w->spec.image,
 			    &w->snapshot, &why);
-	if (r == -ENOENT || w->backend->images == BACKEND_IMAGES_THEIRS)
+	if (r == -ENOENT || !w->backend->snapshots)
 		return 0;
 	if (r < 0)
 		return api_error_from(err, &why);

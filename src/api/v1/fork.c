@@ -202,10 +202,11 @@ void v1_fork_sandbox(struct call *c)
 						  .quota = v1_snapshot_quota(c->v1) };
 	struct sandbox *sandbox = call_sandbox(c);
 	size_t n = (size_t)body_int(&c->body, "count");
-	struct fork *f = sandbox ? calloc(1, sizeof(*f) + n * sizeof(f->one[0])) : NULL;
+	struct fork *f;
 
-	if (!sandbox)
+	if (!sandbox || !v1_has_snapshots(c, sandbox))
 		return;
+	f = calloc(1, sizeof(*f) + n * sizeof(f->one[0]));
 	if (f)
 		f->all = calloc(n, sizeof(struct sandbox *));
 	if (!f || !f->all) {

@@ -79,6 +79,18 @@ struct snapshot_quota v1_snapshot_quota(const struct v1 *v1)
 					.bytes = v1->config->quota_snapshot_bytes };
 }
 
+bool v1_has_snapshots(struct call *c, const struct sandbox *sandbox)
+{
+	const char *name = sandbox_row(sandbox)->backend;
+	const struct config_backend *b = config_backend(c->v1->config, name);
+
+	if (b && b->snapshots)
+		return true;
+	call_refuse(c, API_ERR_NOT_SUPPORTED,
+		    "backend '%s' cannot make snapshots of sandboxes", name);
+	return false;
+}
+
 static void snapshot_on_created(void *ctx, int r, const char *id,
 				const struct warren_error *err)
 {
@@ -105,7 +117,7 @@ void v1_create_snapshot(struct call *c)
 
 	if (sandbox && given && !labels)
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-	else if (sandbox)
+	else if (sandbox && v1_has_snapshots(c, sandbox))
 		snapshot_create(sandbox, &request, snapshot_on_created, call_ref(c));
 	free(labels);
 }

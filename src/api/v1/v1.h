@@ -195,5 +195,7 @@ V1_OPS(V1_HANDLER)
 
 /* snapshot.c */
 struct snapshot_quota v1_snapshot_quota(const struct v1 *v1);
+/* Can the backend of the sandbox make snapshots? Otherwise the call is refused. */
+bool v1_has_snapshots(struct call *c, const struct sandbox *sandbox);
 
 #endif /* API_V1_V1_H */

@@ -291,6 +291,7 @@ const struct backend_kind backend_kind_native = {
 	.trusts = true,
 	.here = true,
 	.hibernates = true,
+	.snapshots = true,
 	.images = BACKEND_IMAGES_OURS,
 	.limits = SPEC_LIMIT_BITS, /* create.c checks which of them can be enforced */
 };

@@ -5,9 +5,8 @@
  * If the platform's root is an overlay of this machine (gVisor), the shim has the upper
  * directory, and its files are copied; no process inside runs in the meantime. If the
  * sandbox was checkpointed before, the shim also has a file with its memory, which only
- * gets a name. Other platforms (docker) keep the files of a sandbox that is stopped: for
- * these, the directory of the sandbox has no files, but its existence tells the platform
- * to keep them.
+ * gets a name. A daemon (docker) keeps the files of a sandbox that is stopped: then the
+ * directory of the sandbox has no files, but its existence tells the driver to keep them.
  *
  * In <state_dir>/saved/<kind>.<engine>/:
  *
@@ -83,7 +82,10 @@ static int shimmed_open_saved(const struct shimmed *k, bool make,
 
 /* ------------------------------------------------------------------ copying */
 
-/* Send a request to the shim; its descriptor is in *@ret_fd. */
+/*
+ * Send a request to the shim. Its answer is in *@ret_code, or in @err if it gave a
+ * reason; its descriptor is in *@ret_fd.
+ */
 static int shimmed_ask(struct shimmed_sandbox *sandbox, uint16_t type, int *ret_fd,
 		       int *ret_code, struct warren_error *err)
 {
@@ -99,6 +101,8 @@ static int shimmed_ask(struct shimmed_sandbox *sandbox, uint16_t type, int *ret_
 	if (r < 0)
 		return r;
 	*ret_code = reply_code(&a.m.reply);
+	if (*ret_code && a.m.why[0])
+		return error_set(err, *ret_code, "%s", a.m.why);
 	*ret_fd = init_reply_take_only(&a);
 	return 0;
 }
@@ -122,14 +126,20 @@ static int shimmed_ask_upper(struct shimmed_sandbox *sandbox, int *ret_upper,
 					     "open the sandbox's files");
 }
 
-static int shimmed_copy(int upper, int dir, struct warren_saved *ret,
-			struct warren_error *err)
+static int shimmed_copy(const struct shimmed *k, int upper, int dir,
+			struct warren_saved *ret, struct warren_error *err)
 {
-	struct tree_copy copy = { 0 };
-	int r = saved_check_space(upper, dir, err);
+	bool daemon = backend_kind_find(k->kind)->daemon;
+	struct tree_copy copy = { .marks = daemon ? TREE_COPY_FROM_TRUSTED
+						  : TREE_COPY_USER };
+	uint64_t have = saved_free_space(dir);
+	/* The files in a daemon's storage belong to many sandboxes. */
+	int r = daemon ? 0 : saved_check_space(upper, dir, err);
 
 	if (r == 0)
 		r = tree_copy(upper, dir, &copy, err);
+	if (r == -ENOSPC && daemon)
+		r = saved_explain_space(upper, have, err);
 	*ret = (struct warren_saved){ .files = copy.files, .bytes = copy.bytes };
 	return r;
 }
@@ -180,7 +190,7 @@ static int shimmed_copy_frozen(struct shimmed *k, struct shimmed_sandbox *sandbo
 		return r;
 	}
 	since = clock_now();
-	r = shimmed_copy(upper, dir, ret, err);
+	r = shimmed_copy(k, upper, dir, ret, err);
 	r2 = shimmed_pause(k, &sandbox->base, false, r < 0 ? &second : err);
 	ret->frozen_ns = clock_now() - since;
 	if (r2 == 0)
@@ -207,7 +217,7 @@ int shimmed_save_files(void *state, struct backend_sandbox *base, int dir, unsig
 	if (r < 0)
 		return r;
 	r = flags & WARREN_SAVE_UNFROZEN || sandbox->paused
-		    ? shimmed_copy(upper, dir, ret, err)
+		    ? shimmed_copy(state, upper, dir, ret, err)
 		    : shimmed_copy_frozen(state, sandbox, upper, dir, ret, err);
 	if (r == 0)
 		saved_drop_hosts(dir, sandbox->hostname);
@@ -229,10 +239,7 @@ const char *shimmed_image(const struct backend_sandbox *base)
 
 /* ------------------------------------------------------------------ hibernating */
 
-/*
- * The files are valid only on top of the same image. If the platform has its own images,
- * it keeps the image, because the stopped sandbox still uses it.
- */
+/* The files are valid only on top of the same image. */
 static int shimmed_note_image(const struct shimmed_sandbox *sandbox, int dir,
 			      struct warren_error *err)
 {
@@ -249,10 +256,8 @@ static int shimmed_note_image(const struct shimmed_sandbox *sandbox, int dir,
 		return error_errno(err, -r, "record the image of its files");
 	(void)snprintf(saved, sizeof(saved), "%s.%s/%s", k->kind, k->name,
 		       sandbox->base.id);
-	return backend_kind_find(k->kind)->images == BACKEND_IMAGES_OURS &&
-			       ref_digest_valid(image)
-		       ? store_pin_image(k->state_dir, image, saved, err)
-		       : 0;
+	return ref_digest_valid(image) ? store_pin_image(k->state_dir, image, saved, err)
+				       : 0;
 }
 
 /* Move the file with the memory of a checkpointed sandbox to @dir. */
@@ -298,11 +303,10 @@ static int shimmed_fill_reset(struct shimmed_sandbox *sandbox, int dir,
 
 	if (mark < 0)
 		return error_errno(err, errno, "record that it has no files");
-	/* An older version has not recorded it, but the platform still has it. */
-	if (!shimmed_image(&sandbox->base) &&
-	    backend_kind_find(sandbox->engine->kind)->images != BACKEND_IMAGES_OURS)
-		return 0;
-	return shimmed_note_image(sandbox, dir, err);
+	/* A daemon knows what it has created the sandbox from. */
+	return backend_kind_find(sandbox->engine->kind)->daemon
+		       ? 0
+		       : shimmed_note_image(sandbox, dir, err);
 }
 
 /* @upper: -1: the platform keeps the files. */
@@ -319,7 +323,7 @@ static int shimmed_fill_saved(struct shimmed_sandbox *sandbox, int saved, int di
 	if (r == 0)
 		r = shimmed_note_image(sandbox, dir, err);
 	if (r == 0)
-		r = shimmed_copy(upper, files, ret, err);
+		r = shimmed_copy(sandbox->engine, upper, files, ret, err);
 	if (r == 0)
 		r = shimmed_take_memory(sandbox, saved, dir, err);
 	if (r == 0 && syncfs(dir) < 0)
@@ -384,10 +388,11 @@ int shimmed_hibernate(void *state, struct backend_sandbox *base, struct warren_s
 	if (!backend_kind_find(k->kind)->hibernates)
 		return error_set(err, EOPNOTSUPP,
 				 "hibernation is not supported by backend '%s'", k->kind);
-	r = shimmed_ask_upper(sandbox, &upper, err);
+	r = backend_kind_find(k->kind)->daemon ? 0
+					       : shimmed_ask_upper(sandbox, &upper, err);
 	if (r < 0 && (r != -EOPNOTSUPP || err->code))
 		return r;
-	if (r < 0 && backend_kind_find(k->kind)->memory)
+	if (r < 0)
 		return error_set(err, EOPNOTSUPP,
 				 "an older version of Warren created it, which does not "
 				 "allow its files to be saved");

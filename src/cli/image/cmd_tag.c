@@ -44,7 +44,10 @@ static int image_cmd_tag(const struct store *s, const char *from, const char *to
 	if (r < 0)
 		return error_errno(err, -r, "lock the image store");
 	r = image_hint(s, store_find(s, from, &image, err), err);
-	if (r == 0) {
+	if (r == 0 && store_daemon_image(image.base)) {
+		r = store_refuse_daemon(err);
+		store_image_done(&image);
+	} else if (r == 0) {
 		r = store_tag(s, &ref, image.id, err);
 		ref_text(&ref, text);
 		catalog_put_json(json, "tagged", image.id, text);

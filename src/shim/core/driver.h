@@ -84,9 +84,11 @@ struct shim_sandbox {
 	int held;
 	/*
 	 * The directory of the host with everything that was written to the root, a layer
-	 * for overlayfs (with userxattr); -1: there is none.
+	 * for overlayfs (with userxattr, or without it if the kind is a daemon); -1:
+	 * there is none, and no_upper may say why.
 	 */
 	int upper;
+	char no_upper[160];
 	/*
 	 * The path of the guest agent's program inside the sandbox, where commands can
 	 * run it; NULL: none.

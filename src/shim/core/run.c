@@ -157,8 +157,10 @@ void init_dispatch(int c, size_t size, int *fds, size_t n_fds)
 		save_request(c, msg);
 		return;
 	case PROTO_UPPER:
+		reply_why = this_sandbox.no_upper[0] ? this_sandbox.no_upper : NULL;
 		conn_reply(c, h->seq, this_sandbox.upper < 0 ? -EOPNOTSUPP : 0,
 			   PROTO_STAGE_NONE, this_sandbox.upper);
+		reply_why = NULL;
 		return;
 	case PROTO_NAME_MEMORY:
 		conn_reply(c, h->seq, save_name_memory(), PROTO_STAGE_NONE, -1);

@@ -13,10 +13,11 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/snapshot_name.h"
 #include "shim/docker/docker.h"
 #include "spec/spec.h"
 
-#define IMAGE_ID_MAX 80 /* "sha256:" and 64 digits */
+#define CREATE_LABEL "warren.snapshot" /* the id of the snapshot, if it is from one */
 
 extern const unsigned char warren_guest_blob[], warren_guest_blob_end[];
 
@@ -211,30 +212,53 @@ static int create_check_image(const struct docker *d, const char *image,
 	return 0;
 }
 
-/*
- * Find the image of a sandbox that hibernated: its name may refer to another image now.
- * The sandbox's container, which exists unless a reset was interrupted, names its image.
- */
-static int create_image_before(struct docker *d, const struct shim_sandbox *p,
-			       char ret[IMAGE_ID_MAX], struct warren_error *err)
+/* Record the source of a container that is removed before the next one exists. */
+static int create_save_source(const struct shim_sandbox *p, const char *source,
+			      struct warren_error *err)
 {
-	const char *image;
+	AUTO_CLOSE int dir = shim_sandbox_saved(p, "", O_RDONLY | O_DIRECTORY);
+	AUTO_CLOSE int fd =
+		dir < 0 ? dir
+			: openat(dir, SHIM_SAVED_IMAGE "~",
+				 O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+				 0600);
+	int r = fd < 0 ? -errno : fd_write_all(fd, source, strlen(source));
+
+	if (r == 0 && renameat(dir, SHIM_SAVED_IMAGE "~", dir, SHIM_SAVED_IMAGE) < 0)
+		r = -errno;
+	return r < 0 ? error_errno(err, -r, "%s: record its image", p->name) : 0;
+}
+
+/*
+ * Find the source of a sandbox that hibernated: the id of its image, because the name may
+ * refer to another one now, or for a reset, its snapshot. Its container has both, and
+ * exists, unless a reset was interrupted.
+ */
+static int create_source(struct docker *d, const struct shim_sandbox *p,
+			 char ret[DOCKER_IMAGE_MAX], struct warren_error *err)
+{
+	bool reset = shim_sandbox_is_reset(p);
+	const char *image, *snapshot;
 	int r;
 
-	if (shim_sandbox_is_reset(p) &&
-	    shim_sandbox_saved_image(p, ret, IMAGE_ID_MAX) > 0)
+	if (reset && shim_sandbox_saved_image(p, ret, DOCKER_IMAGE_MAX) > 0)
 		return 0;
 	r = docker_inspect(d, p, err);
 	if (r < 0)
 		return r;
 	image = json_string_value(json_object_get(d->answer, "Image"));
-	if (r == 0 || !image || strlen(image) >= IMAGE_ID_MAX)
+	if (r == 0 || !image || strlen(image) >= DOCKER_IMAGE_MAX)
 		return error_set(err, EREMOTEIO,
 				 "%s: find the container: it was removed, and the files "
 				 "of the sandbox with it",
 				 d->name);
 	(void)strcpy(ret, image);
-	return 0;
+	snapshot = json_string_value(json_object_get(
+		json_object_get(json_object_get(d->answer, "Config"), "Labels"),
+		CREATE_LABEL));
+	if (reset && snapshot && id_valid(snapshot))
+		(void)snprintf(ret, DOCKER_IMAGE_MAX, SNAPSHOT_REGISTRY "/%s", snapshot);
+	return reset ? create_save_source(p, ret, err) : 0;
 }
 
 /*
@@ -255,7 +279,8 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
 	if (r == 0)
 		r = docker_check_ids(p, info, spec, err);
 	d->no_pull = spec->no_pull && image == spec->image;
-	if (r == 0)
+	/* The daemon has the image of a snapshot, or of a container, or it is lost. */
+	if (r == 0 && !d->known)
 		r = docker_image(d, image, err);
 	if (r == 0)
 		r = docker_image_says(d, image, p, err);
@@ -275,13 +300,14 @@ static int create_prepare(struct docker *d, struct shim_sandbox *p,
  * the image.
  */
 static int create_restore(struct docker *d, const struct shim_sandbox *p,
-			  struct warren_spec *spec, char image[IMAGE_ID_MAX],
+			  struct warren_spec *spec, char image[DOCKER_IMAGE_MAX],
 			  struct warren_error *err)
 {
-	int r = create_image_before(d, p, image, err);
+	int r = create_source(d, p, image, err);
 
 	if (r < 0)
 		return r;
+	d->known = true;
 	spec->image = image;
 	spec->no_pull = true;
 	spec->restore = !shim_sandbox_is_reset(p);
@@ -290,23 +316,57 @@ static int create_restore(struct docker *d, const struct shim_sandbox *p,
 	return 0;
 }
 
-/* Record the image's id, because its name may refer to another image later. */
+/* Record the image for snapshots: its id, because its name may refer to another one
+ * later. */
 static int create_record_image(struct docker *d, const struct shim_sandbox *p,
 			       struct warren_error *err)
 {
+	char path[DOCKER_GUEST_MAX], text[DOCKER_IMAGE_MAX + sizeof(STORE_DAEMON_BASE)];
 	int r = docker_inspect(d, p, err);
 	const char *image = json_string_value(json_object_get(d->answer, "Image"));
-	char path[DOCKER_GUEST_MAX];
 	AUTO_CLOSE int fd = -1;
 
 	if (r < 0)
 		return r;
-	if (r == 0 || !image || strlen(image) >= IMAGE_ID_MAX)
+	if (r == 0 || !image || strlen(image) >= DOCKER_IMAGE_MAX)
 		return docker_odd(d, "inspect the container", err);
 	(void)snprintf(path, sizeof(path), "%s/image", p->dir);
+	(void)snprintf(text, sizeof(text), STORE_DAEMON_BASE "%s", image);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = fd < 0 ? -errno : fd_write_all(fd, image, strlen(image));
+	r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
 	return r < 0 ? error_errno(err, -r, "%s: write '%s'", d->name, path) : 0;
+}
+
+/* The container exists, but has not started. */
+static int create_complete(struct docker *d, struct shim_sandbox *p,
+			   const struct docker_info *info, struct warren_error *err)
+{
+	int r = create_record_image(d, p, err);
+
+	if (r < 0)
+		return r;
+	docker_upper_open(d, p, info);
+	return d->snapshot ? docker_upper_fill(p, d->snapshot, err) : 0;
+}
+
+/* If the image is a snapshot, change @spec: the container is created from its base. */
+static int create_take_snapshot(struct docker *d, const struct shim_sandbox *p,
+				struct warren_spec *spec,
+				struct docker_snapshot *snapshot,
+				struct warren_error *err)
+{
+	int r;
+
+	if (!spec->image || !snapshot_is_ref(spec->image))
+		return 0;
+	r = docker_snapshot_open(p, spec->image, snapshot, err);
+	if (r < 0)
+		return r;
+	d->snapshot = snapshot;
+	d->known = true;
+	spec->image = snapshot->base;
+	spec->no_pull = true;
+	return 0;
 }
 
 static int docker_create_container(struct docker *d, struct shim_sandbox *p,
@@ -324,7 +384,7 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 	if (r == 0 && spec->restore)
 		r = create_find(d, p, spec, info, err);
 	if (r == 0 && spec->restore)
-		r = create_record_image(d, p, err);
+		r = create_complete(d, p, info, err);
 	if (r < 0 || spec->restore)
 		return r < 0 ? r : create_start(d, p, spec, listener, err);
 	create_sweep(d, p);
@@ -334,10 +394,13 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 			err, EILSEQ,
 			"%s: create the container: a string in the spec is not UTF-8",
 			d->name);
+	if (d->snapshot)
+		(void)json_object_set_new(json_object_get(body, "Labels"), CREATE_LABEL,
+					  json_string(d->snapshot->id));
 	r = create_make(d, p, spec, info, body, err);
 	json_decref(body);
 	if (r == 0)
-		r = create_record_image(d, p, err);
+		r = create_complete(d, p, info, err);
 	return r < 0 ? r : create_start(d, p, spec, listener, err);
 }
 
@@ -346,8 +409,10 @@ int docker_create(struct shim_sandbox *p, const struct warren_spec *requested,
 {
 	struct warren_spec changed = *requested;
 	const struct warren_spec *spec = &changed;
-	char image[IMAGE_ID_MAX];
+	char image[DOCKER_IMAGE_MAX];
 	AUTO_DOCKER struct docker d = { 0 };
+	CLEANUP(docker_snapshot_done)
+	struct docker_snapshot snapshot = { .image.lock = -1, .layer = -1 };
 	struct docker_info info;
 	struct warren_limits limits;
 	struct warren_error undoing;
@@ -355,6 +420,8 @@ int docker_create(struct shim_sandbox *p, const struct warren_spec *requested,
 
 	if (r == 0 && requested->restore)
 		r = create_restore(&d, p, &changed, image, err);
+	if (r == 0)
+		r = create_take_snapshot(&d, p, &changed, &snapshot, err);
 	if (r == 0)
 		r = create_prepare(&d, p, spec, &info, &limits, err);
 	p->clean = r < 0;

@@ -15,6 +15,7 @@
  *	exec.c		the relay: a process's streams over one hijacked connection
  *	stream_demux.c	parses that connection: a head, then frames of two streams
  *	archive.c	copies files as archives of one entry (tar_entry.c)
+ *	upper.c		the files that were written, for snapshots
  *	probe.c		the daemon's features and limits
  *
  * The program `docker` is not used. The paths of the API carry no version, so the daemon
@@ -40,6 +41,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "image/store.h"
 #include "shim/core/driver.h"
 
 #define DOCKER_ID_LEN       64 /* length of a container id */
@@ -47,6 +49,7 @@
 #define DOCKER_GUEST        "/dev/.warren" /* path inside the container */
 #define DOCKER_GUEST_SOCKET "/dev/.warren-door"
 #define DOCKER_VOLUME_MAX   40
+#define DOCKER_IMAGE_MAX    80 /* "sha256:" and 64 digits */
 #define DOCKER_GUEST_MAX    (sizeof(((struct shim_sandbox *)NULL)->dir) + sizeof("/anchor"))
 
 /* How long an exchange may take. */
@@ -60,10 +63,12 @@ enum docker_pace {
 
 /* A connection to the daemon, which is kept for one request after another. */
 struct docker {
-	const char *name;  /* name of the backend, for errors */
-	const char *image; /* default image of sandboxes; may be NULL */
-	const char *pull;  /* "missing", "never" or "always" */
-	bool no_pull;      /* the client forbids a pull, whatever `pull` says */
+	const char *name;                 /* name of the backend, for errors */
+	const char *image;                /* default image of sandboxes; may be NULL */
+	struct docker_snapshot *snapshot; /* of the new container; NULL: none */
+	const char *pull;                 /* "missing", "never" or "always" */
+	bool known;   /* the daemon has had the image: do not look for it elsewhere */
+	bool no_pull; /* the client forbids a pull, whatever `pull` says */
 	struct shim_driver_pull *watch; /* gets the progress of a pull; NULL: none */
 	const char *archives; /* directory to load missing images from; may be NULL */
 	char socket[DOCKER_SOCKET_MAX];
@@ -276,6 +281,26 @@ int docker_read_file(struct shim_sandbox *p, const char *path, uint64_t offset,
 		     uint64_t size, int to, struct warren_error *err);
 int docker_write_file(struct shim_sandbox *p, const char *path, int from, uint64_t size,
 		      uint32_t mode, uint32_t uid, uint32_t gid,
+		      struct warren_error *err);
+
+/* upper.c */
+/* A snapshot of a docker sandbox: files to be added to an image of the daemon. */
+struct docker_snapshot {
+	char id[ID_LEN + 1];
+	char base[DOCKER_IMAGE_MAX]; /* the image */
+	struct store_image image;    /* locked, so that it is not removed */
+	int layer;
+};
+
+/* Open the snapshot @ref (base/snapshot_name.h). -EOPNOTSUPP: it is another backend's. */
+int docker_snapshot_open(const struct shim_sandbox *p, const char *ref,
+			 struct docker_snapshot *ret, struct warren_error *err);
+void docker_snapshot_done(struct docker_snapshot *s);
+/* Open the directory with everything that was written in the container (p->upper). */
+void docker_upper_open(struct docker *d, struct shim_sandbox *p,
+		       const struct docker_info *info);
+/* Give the files of @s to the container, which has not started. */
+int docker_upper_fill(const struct shim_sandbox *p, const struct docker_snapshot *s,
 		      struct warren_error *err);
 
 /* probe.c */

@@ -42,6 +42,8 @@ const struct backend_kind backend_kind_docker = {
 	.volumes = true,
 	.trusts = true,
 	.hibernates = true,
+	.snapshots = true,
+	.daemon = true,
 	.images = BACKEND_IMAGES_THEIRS,
 	.limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
 		  WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,

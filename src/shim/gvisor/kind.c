@@ -29,6 +29,7 @@ const struct backend_kind backend_kind_gvisor = {
 	.here = true,
 	.hibernates = true,
 	.memory = true,
+	.snapshots = true,
 	.images = BACKEND_IMAGES_OURS,
 	.limits = WARREN_LIMIT_MEMORY | WARREN_LIMIT_CPU | WARREN_LIMIT_PIDS |
 		  WARREN_LIMIT_DISK | WARREN_LIMIT_NOFILE,
