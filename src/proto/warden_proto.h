@@ -35,6 +35,8 @@
 
 /* The error of CONNECT for a sandbox that has no init, but saved files. */
 #define WIRE_HIBERNATES ENODATA
+/* The error of TRUST if files or processes in the sandbox are the reason. */
+#define WIRE_FILES_INSIDE EILSEQ
 
 enum warden_proto_type {
 	/*

@@ -7,6 +7,7 @@ The service runs in a network namespace of the test. A pair of interfaces connec
 side, where the servers are. There is no other way out, so the number of packets that the far interface has received
 is the number of all packets that left.
 """
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -322,6 +323,29 @@ def a_sandbox_is_deleted_while_its_network_is_opened_again():
         until(lambda old=pid: w.egress not in (None, old), "warren-egress runs again")
         for box in boxes:
             w.delete(box)
+
+
+@test
+def a_sandbox_that_hibernates_while_its_network_is_opened_again_wakes_with_it():
+    boxes = [w.create(image="host", network=POLICY) for _ in range(24)]
+    for _ in range(6):
+        old = w.egress
+        os.kill(old, signal.SIGKILL)
+        pid = until(lambda old=old: w.egress not in (None, old) and w.egress, "warren-egress runs again")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)  # it has sockets of some of them, and replies later
+        try:
+            with concurrent.futures.ThreadPoolExecutor(24) as pool:
+                list(pool.map(lambda box: w.client().ask("POST", f"/v1/sandboxes/{box}/hibernate", {"timeout_ms": 0}), boxes))
+            eq({w.get("/v1/sandboxes/" + box)["state"] for box in boxes}, {"hibernated"})
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            eq(list(pool.map(lambda box: nw.reach(w, box, "a.test", PORT), boxes)), ["hello"] * len(boxes))
+        eq(nw.reach(w, boxes[0], "b.test", PORT), "unknown")
+    for box in boxes:
+        w.delete(box)
 
 
 @test

@@ -110,6 +110,28 @@ def a_port_that_a_process_inside_uses_is_a_conflict():
 
 
 @test
+def a_rule_that_needs_certificates_is_refused_where_they_cannot_be_added():
+    rule = {"allow": [{"host": "a.test", "ports": [443], "headers": {"X-Test": "1"}}]}
+    box = open_box("a.test")
+    r = w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": rule})
+    if BACKEND != "gvisor":
+        eq(r.status, 200, r)
+        w.delete(box)
+        return
+    refused(r, 501, "not_supported", "create a sandbox with such a rule")
+    eq(reach(box, "a.test", server.port), "hello")  # the policy from before applies
+    w.delete(box)
+    box = new_box(network=rule)  # the control: one that was created with such a rule has the file
+    for network in (policy("a.test"), rule):
+        w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": network}, status=200)
+    w.kill("api")
+    w.ready()
+    for network in (policy("a.test"), rule):
+        w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": network}, status=200)
+    w.delete(box)
+
+
+@test
 def a_sandbox_gets_its_first_policy_while_it_runs():
     box = new_box()
     eq(reach(box, "a.test", server.port), "unknown")

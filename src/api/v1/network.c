@@ -345,6 +345,8 @@ static void network_respond(struct call *c, const struct sandbox *sandbox,
 	json_str(&j, "network", sandbox_row(sandbox)->network);
 	if (policy)
 		json_raw(&j, "policy", policy, strlen(policy));
+	if (network_distrust(sandbox))
+		json_str(&j, "distrust", network_distrust(sandbox));
 	network_newer_usage(&usage, in);
 	network_usage_to_json(&j, "usage", &usage);
 	network_put_answer(&j, in);

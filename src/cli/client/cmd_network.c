@@ -191,6 +191,8 @@ static void network_put_usage(struct buf *out, const json_t *network)
 		   human_size(network_number(usage, "bytes_in"), text));
 	buf_printf(out, "sent:         %s\n",
 		   human_size(network_number(usage, "bytes_out"), text));
+	if (json_object_get(network, "distrust"))
+		buf_printf(out, "distrust:     %s\n", print_text_of(network, "distrust"));
 }
 
 static void network_put_limits(struct buf *out, const json_t *limits)

@@ -53,6 +53,9 @@ struct sandbox_network {
 	bool busy;       /* a request for it is in progress */
 	bool terminates; /* the policy needs TLS to be terminated */
 	bool trusted;    /* the sandbox trusts the authority of warren-egress */
+	char *distrust;  /* why some of its programs do not; NULL: they do */
+	bool lost;       /* its init has ended, and no other was created yet */
+	unsigned lives;  /* how often an init of it has ended */
 	unsigned tries;
 	struct loop_timer *timer; /* for another attempt */
 	struct egress_usage usage;

@@ -30,10 +30,16 @@
 
 static void network_step(struct sandbox *sandbox);
 
+static void network_again(struct sandbox *sandbox)
+{
+	loop_timer_set(sandbox_network(sandbox)->timer, AGAIN_MS);
+}
+
 /* A request in progress; the sandbox may be gone when its reply arrives. */
 struct network_op {
 	struct service *service;
 	char id[ID_LEN + 1];
+	unsigned lives; /* sandbox_network.lives */
 };
 
 static struct network_op *network_op_new(const struct sandbox *sandbox)
@@ -43,18 +49,28 @@ static struct network_op *network_op_new(const struct sandbox *sandbox)
 	if (!op)
 		return NULL;
 	op->service = sandbox->service;
+	op->lives = sandbox_network(sandbox)->lives;
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
 	return op;
 }
 
+/*
+ * Return the sandbox that the reply is about. NULL: it is gone, or its init ended after
+ * the request, so the reply is about a network namespace that it no longer has.
+ */
 static struct sandbox *network_op_done(struct network_op *op)
 {
 	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
+	struct sandbox_network *n = sandbox ? sandbox_network(sandbox) : NULL;
+	bool late = n && op->lives != n->lives;
 
 	free(op);
-	if (sandbox)
-		sandbox_network(sandbox)->busy = false;
-	return sandbox;
+	if (n)
+		n->busy = false;
+	/* A sandbox that was woken waited for the reply. Continue after its callback. */
+	if (late)
+		network_again(sandbox);
+	return late ? NULL : sandbox;
 }
 
 /* ---------------------------------------------------------------- results of requests */
@@ -98,11 +114,6 @@ static void network_fail(struct sandbox *sandbox, int r, const char *what)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	network_finish(sandbox, error_errno(&err, -r, "%s", what), &err);
-}
-
-static void network_again(struct sandbox *sandbox)
-{
-	loop_timer_set(sandbox_network(sandbox)->timer, AGAIN_MS);
 }
 
 static void network_on_timer(void *ctx)
@@ -167,6 +178,15 @@ static void network_on_added(void *ctx, const struct warren_error *failure,
 	}
 	if (!failure) {
 		sandbox_network(sandbox)->attached = true;
+	} else if (failure->code == EEXIST &&
+		   sandbox_network(sandbox)->tries++ < TRIES_MAX) {
+		/*
+		 * It still has the sockets of a namespace that the sandbox no longer has,
+		 * because the connection was full when it was to forget them.
+		 */
+		network_remove_id(op.service, op.id);
+		network_again(sandbox);
+		return;
 	} else if (failure->code != ECONNRESET) {
 		network_finish(sandbox, -failure->code, failure);
 		return;
@@ -286,28 +306,72 @@ static void network_capture(struct sandbox *sandbox)
 
 /* -------------------------------------------------------------------------- trust */
 
+/*
+ * Does the sandbox have the file, although its backend cannot add it? It was created with
+ * a policy that needs it, and hence with these variables, unless the request set them.
+ */
+static bool network_has_trust_file(const struct sandbox *sandbox)
+{
+	for (size_t i = 0; network_trust_env[i]; i++)
+		for (const char *const *env = sandbox->is.base.env; env && *env; env++)
+			if (strcmp(*env, network_trust_env[i]) == 0)
+				return true;
+	return false;
+}
+
+/* Return whether the policy applies nevertheless; otherwise, *@err is for the client. */
+static bool network_survives_distrust(const struct sandbox *sandbox,
+				      struct warren_error *err)
+{
+	bool changes = sandbox_is_made(sandbox) && sandbox_network(sandbox)->waits;
+
+	/* Nothing keeps a sandbox from waking: its programs do not trust the authority.
+	 */
+	if (sandbox->row.state == SANDBOX_HIBERNATED)
+		return true;
+	/* A backend without this feature mounts the file when it creates a sandbox. */
+	if (err->code == EOPNOTSUPP && changes && !network_has_trust_file(sandbox)) {
+		(void)error_set(
+			err, EOPNOTSUPP,
+			"backend '%s' cannot add certificates to a running sandbox, "
+			"which rules with headers, methods or paths need: create a "
+			"sandbox with such a rule",
+			sandbox->row.backend);
+		return false;
+	}
+	if (err->code == EOPNOTSUPP)
+		return true;
+	if (err->code != WIRE_FILES_INSIDE)
+		return false;
+	/* Files in a running sandbox must not prevent a stricter policy. */
+	if (sandbox->row.state != SANDBOX_CREATING)
+		return true;
+	err->code = EINVAL;
+	return false;
+}
+
 static void network_on_trusted(void *ctx, const struct warren_error *failure,
 			       const char *data UNUSED, size_t size UNUSED, int fd)
 {
 	struct sandbox *sandbox = network_op_done(ctx);
+	struct warren_error err =
+		failure ? *failure : (struct warren_error)WARREN_ERROR_INIT;
+	struct sandbox_network *n = sandbox ? sandbox_network(sandbox) : NULL;
 
 	if (fd >= 0)
 		(void)close(fd);
-	if (!sandbox)
+	if (!n)
 		return;
-	/*
-	 * A backend without this feature mounts the file when it creates a sandbox. The
-	 * contents of a sandbox must not prevent it from waking: after a failure, its
-	 * programs do not trust the authority.
-	 */
-	if (failure && failure->code != EOPNOTSUPP &&
-	    sandbox->row.state != SANDBOX_HIBERNATED) {
-		network_finish(sandbox, -failure->code, failure);
+	if (failure && !network_survives_distrust(sandbox, &err)) {
+		network_finish(sandbox, -err.code, &err);
 		return;
 	}
+	free(n->distrust);
+	n->distrust =
+		failure && failure->code != EOPNOTSUPP ? strdup(failure->msg) : NULL;
 	if (!failure)
 		sandbox->added_env = network_trust_env;
-	sandbox_network(sandbox)->trusted = true;
+	n->trusted = true;
 	network_step(sandbox);
 }
 
@@ -332,7 +396,17 @@ static void network_step(struct sandbox *sandbox)
 {
 	struct sandbox_network *n = sandbox_network(sandbox);
 	struct service *s = sandbox->service;
+	struct warren_error ended = WARREN_ERROR_INIT;
 
+	if (n->lost && !n->busy) {
+		/* It has no network namespace, or will soon have none. */
+		if (n->waits)
+			network_finish(sandbox,
+				       error_set(&ended, ESTALE,
+						 "the sandbox ended in the meantime"),
+				       &ended);
+		return;
+	}
 	/* A sandbox that hibernates has no network until it is being woken. */
 	if (n->busy || (sandbox->row.state == SANDBOX_HIBERNATED && !n->waits))
 		return;
@@ -415,6 +489,11 @@ const char *network_policy(const struct sandbox *sandbox)
 	return sandbox_network(sandbox)->policy;
 }
 
+const char *network_distrust(const struct sandbox *sandbox)
+{
+	return sandbox_network(sandbox)->distrust;
+}
+
 const struct egress_usage *network_usage(const struct sandbox *sandbox)
 {
 	return &sandbox_network(sandbox)->usage;
@@ -466,6 +545,7 @@ static int network_set(struct sandbox *sandbox, const char *policy,
 	free(n->policy);
 	n->policy = copy;
 	n->terminates = trust_needed(copy);
+	n->trusted = n->trusted && !n->distrust; /* try again what failed */
 	n->changed = true;
 	return 0;
 }
@@ -556,6 +636,7 @@ static void network_prepare(struct sandbox *sandbox, service_done_fn done, void 
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
+	sandbox_network(sandbox)->lost = false;
 	if (network_load(sandbox) < 0)
 		done(ctx, error_errno(&err, ENOMEM, "open the network"), &err);
 	else if (sandbox_network(sandbox)->policy)
@@ -580,11 +661,16 @@ static void network_lost(struct sandbox *sandbox)
 	if (n->attached)
 		network_remove(sandbox);
 	n->trusted = false;
+	n->lost = true;
+	n->lives++;
+	if (n->waits)
+		network_again(sandbox);
 }
 
 /* If the sandbox could not hibernate, it runs again and needs its network. */
 static void network_connected(struct sandbox *sandbox, service_done_fn done, void *ctx)
 {
+	sandbox_network(sandbox)->lost = false;
 	if (sandbox_network(sandbox)->policy)
 		network_step(sandbox);
 	done(ctx, 0, NULL);
@@ -608,6 +694,8 @@ static void network_gone(struct sandbox *sandbox)
 	n->timer = loop_timer_free(n->timer);
 	free(n->policy);
 	n->policy = NULL;
+	free(n->distrust);
+	n->distrust = NULL;
 }
 
 /* Return whether the policy uses the secret. `$${` stands for the characters themselves.

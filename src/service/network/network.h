@@ -34,6 +34,8 @@ void network_change(struct sandbox *sandbox, const char *policy, service_done_fn
 		    void *ctx);
 /* The policy as JSON; NULL: the sandbox has none. */
 const char *network_policy(const struct sandbox *sandbox);
+/* Why programs in the sandbox do not trust the authority; NULL: they do, or need not. */
+const char *network_distrust(const struct sandbox *sandbox);
 /* Return the id of a sandbox of @tenant whose policy uses the secret @name; NULL: none.
  */
 const char *network_find_secret(struct service *s, const char *tenant, const char *name);
