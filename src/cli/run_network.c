@@ -40,7 +40,7 @@ int run_network_init(struct run_network *n, const struct network_options *o,
 
 static bool run_network_is_on(const struct run_network *n)
 {
-	return n->policy.allow.n > 0;
+	return n->policy.allow.n > 0 || n->policy_text;
 }
 
 /* ------------------------------------------------------------------ the child process */
@@ -68,9 +68,12 @@ static bool egress_child_drop(void)
  * The child inherits only @control and the caller's stderr. It gets a new session, so
  * that a signal from the terminal does not end it.
  */
-_Noreturn static void egress_child_run(int control, int program, const char *path)
+_Noreturn static void egress_child_run(int control, int program, const char *path,
+				       const char *dns_servers)
 {
-	char name[] = EGRESS_PROGRAM, *argv[] = { name, NULL };
+	const char *words[] = { EGRESS_PROGRAM, dns_servers ? "--dns-servers" : NULL,
+				dns_servers, NULL };
+	char *const *argv = (char *const *)(uintptr_t)words;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
 
@@ -114,7 +117,7 @@ int run_network_start(struct run_network *n, struct warren_error *err)
 	other = fds[1];
 	n->pid = fork();
 	if (n->pid == 0)
-		egress_child_run(other, program, path);
+		egress_child_run(other, program, path, n->dns_servers);
 	return n->pid < 0 ? error_errno(err, errno, "start %s", path) : 0;
 }
 
@@ -210,12 +213,15 @@ static int run_network_add(struct run_network *n, const int fds[EGRESS_FDS_MAX],
 				    : run_network_wait(n, NULL, err);
 }
 
-static int run_network_policy_fd(const struct policy *p, struct warren_error *err)
+static int run_network_policy_fd(const struct run_network *n, struct warren_error *err)
 {
 	AUTO_BUF struct buf text = BUF_INIT(EGRESS_POLICY_MAX);
 	struct json j = { .out = &text };
 
-	policy_write(p, &j, NULL);
+	if (n->policy_text)
+		buf_puts(&text, n->policy_text);
+	else
+		policy_write(&n->policy, &j, NULL);
 	return text.failed ? error_errno(err, ENOMEM, "write the network policy")
 			   : egress_proto_memfd(text.data, text.len, err);
 }
@@ -233,7 +239,7 @@ int run_network_open(struct run_network *n, struct warren_sandbox *sb,
 	r = warren_capture_network(sb, &fds[EGRESS_ADD_TCP], err);
 	if (r < 0)
 		return r;
-	fds[EGRESS_ADD_POLICY] = run_network_policy_fd(&n->policy, err);
+	fds[EGRESS_ADD_POLICY] = run_network_policy_fd(n, err);
 	r = fds[EGRESS_ADD_POLICY];
 	if (r >= 0)
 		r = run_network_add(n, fds, err);

@@ -19,7 +19,9 @@
 
 struct run_network {
 	struct policy policy;
-	int control; /* connection to warren-egress; -1: there is none */
+	const char *policy_text; /* the policy as JSON instead; NULL: none */
+	const char *dns_servers; /* for warren-egress; NULL: the machine's */
+	int control;             /* connection to warren-egress; -1: there is none */
 	pid_t pid;
 	char id[16]; /* id of the sandbox */
 	uint64_t cookie;

@@ -600,6 +600,7 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 					.parts_min = c->pool_min,
 					.parts_max = c->pool_max,
 					.image_program = program,
+					.run_dir = c->run_dir,
 					.dns_servers =
 						config_network_text(c, "dns_servers"),
 					.ca_file = config_network_text(c, "ca_file"),

@@ -177,6 +177,9 @@ enum warden_proto_image_verb {
 	/* Reply: a bundle of WIRE_IMAGE_FDS: the report, and a pipe with an archive. */
 	WIRE_IMAGE_SAVE, /* the archive of `ref` */
 	WIRE_IMAGE_LOAD, /* the pipe is to write to */
+	/* The pipe is to write to: a request and a context (cli/image/build_request.h).
+	 */
+	WIRE_IMAGE_BUILD,
 	WIRE_IMAGE_MAX,
 };
 

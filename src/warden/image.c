@@ -13,8 +13,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -22,7 +24,8 @@
 #include "base/libexec.h"
 #include "warden/internal.h"
 
-#define ARGS_MAX (16 + 4 * WARDEN_REGISTRIES_MAX)
+#define ARGS_MAX        (16 + 4 * WARDEN_REGISTRIES_MAX)
+#define IMAGE_MOST_SIZE (SPEC_LIMIT_MAX * 21)
 /* Descriptor in the program, which stays open until the program ends. */
 #define FD_ALIVE 9
 /* Descriptor to which the program writes an archive. */
@@ -106,6 +109,7 @@ static const struct {
 			      true,
 			      false },
 	[WIRE_IMAGE_LOAD] = { { "load", "--json" }, false, true, false, false, true },
+	[WIRE_IMAGE_BUILD] = { { NULL }, false, true, false, false, true },
 };
 
 static size_t image_put_list(const char **argv, size_t n, const char *option,
@@ -151,6 +155,34 @@ static void put_args(const struct warden_policy *policy,
 	argv[n] = NULL;
 }
 
+/* The arguments of a build say what the client, who is not trusted, may do. */
+static void put_build_args(const struct warden_policy *policy, char most[IMAGE_MOST_SIZE],
+			   const char *argv[ARGS_MAX])
+{
+	size_t n = 0, at = 0;
+
+	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
+		at += (size_t)snprintf(most + at, IMAGE_MOST_SIZE - at, "%s%" PRIu64,
+				       i > 0 ? "," : "", policy->max[i]);
+	argv[n++] = "warren-image";
+	argv[n++] = "build-request";
+	argv[n++] = "--most";
+	argv[n++] = most;
+	if (policy->run_dir) {
+		argv[n++] = "--run-dir";
+		argv[n++] = policy->run_dir;
+	}
+	if (policy->dns_servers) {
+		argv[n++] = "--dns-servers";
+		argv[n++] = policy->dns_servers;
+	}
+	if (!policy->host_image)
+		argv[n++] = "--no-host";
+	n = image_put_list(argv, n, "--insecure", policy->insecure_registries);
+	n = image_put_list(argv, n, "--trusted", policy->trusted_registries);
+	argv[n] = NULL;
+}
+
 /* The program's end of its pipes; -1: none. */
 struct image_ends {
 	int in, out, alive, archive;
@@ -186,9 +218,13 @@ static int start_ours(const struct warden_policy *policy,
 		      struct warren_error *err)
 {
 	const char *argv[ARGS_MAX];
+	char most[IMAGE_MOST_SIZE];
 	int r;
 
-	put_args(policy, m, argv);
+	if (m->verb == WIRE_IMAGE_BUILD)
+		put_build_args(policy, most, argv);
+	else
+		put_args(policy, m, argv);
 	r = image_spawn(policy->image_program, argv, ends);
 	return r < 0 ? error_errno(err, -r, "start '%s'", policy->image_program) : 0;
 }
@@ -312,6 +348,9 @@ int images_start(struct images *all, const struct warden_policy *policy,
 			"registries in the service's configuration "
 			"(trusted_registries); '%.200s' is in neither",
 			backend->name, m->ref);
+	/* Its commands are executed by the native backend. */
+	if (r == 0 && m->verb == WIRE_IMAGE_BUILD)
+		r = policy_check_backend(policy, NULL, 0, err);
 	if (r == 0)
 		r = image_make_pipe(&in, &out, err);
 	if (r == 0)

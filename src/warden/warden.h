@@ -36,6 +36,7 @@ struct warden_policy {
 	bool dir_image;
 	size_t parts_min, parts_max; /* number of parts prepared in advance; see pool.h */
 	const char *image_program;   /* path of warren-image */
+	const char *run_dir; /* directory of live sandboxes, for builds; NULL: default */
 	/* For warren-egress; NULL: the machine's. */
 	const char *dns_servers;
 	const char *ca_file; /* for warren-egress; NULL: none */

@@ -309,7 +309,11 @@ def each_refusal_names_its_line_before_anything_runs():
     s.refuse("FROM scratch\nRUN true\n", words=["Dockerfile:2: the stage has no files yet"])
     s.bad("image", "build", f"{folder()}/none", words=["open the context"])
     s.bad("image", "build", folder(), words=["Dockerfile", "No such file"])
-    s.bad("image", "build", "-t", "Bad:x:y", folder(), words=["--tag"])
+
+
+@test
+def the_name_of_an_image_is_checked_first():
+    Builder().bad("image", "build", "-t", "Bad:x:y", folder(), words=["--tag"])
 
 
 @test

@@ -371,7 +371,8 @@ def floods_at_terminals():
     w.ask("POST", f"{at.path}/execs/{e}/signal", {"signal": "KILL"}, status=204)
 
 
-@drive("list_images", "inspect_image", "remove_image", "pull_image", "push_image", "tag_image", "save_image", "load_image")
+@drive("list_images", "inspect_image", "remove_image", "pull_image", "push_image", "tag_image", "save_image", "load_image",
+       "build_image")
 def images():
     at_once(5, lambda i: w.ask("GET", "/v1/images"))
     at_once(5, lambda i: w.ask("GET", "/v1/images/inspect", query={"image": "no-such:1"}))
@@ -380,6 +381,7 @@ def images():
     w.ask("POST", "/v1/images/push", {"image": "no-such:1", "name": "127.0.0.1:1/no-such:1"})
     w.ask("POST", "/v1/images/tag", {"image": "no-such:1", "name": "other:1"})
     at_once(5, lambda i: w.ask("GET", "/v1/images/archive", query={"image": "no-such:1"}))
+    at_once(5, lambda i: w.ask("POST", "/v1/images/build", b"x" * (1 << 20), headers={"Content-Type": "application/x-tar"}))
     at_once(5, lambda i: w.ask("POST", "/v1/images/archive", b"x" * (1 << 20), headers={"Content-Type": "application/x-tar"}))
 
 

@@ -34,8 +34,8 @@ static int refuse_above(struct api_error *err, const char *pointer, uint64_t ask
 	return r;
 }
 
-static int read_limits(const struct config *cfg, const struct body *body,
-		       struct warren_spec *spec, struct api_error *err)
+int limits_read(const struct config *cfg, const struct body *body,
+		struct warren_spec *spec, struct api_error *err)
 {
 	struct body limits = body_object(body, "limits");
 
@@ -353,7 +353,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 	if (r == 0)
 		r = read_snapshot(v1, caller, body, w, err);
 	if (r == 0)
-		r = read_limits(cfg, body, &w->spec, err);
+		r = limits_read(cfg, body, &w->spec, err);
 	if (r == 0)
 		r = read_times(cfg, body, &w->row, err);
 	if (r == 0)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/v1/image.h"
+#include "api/v1/image_archive.h"
 #include "base/json.h"
 #include "net/loop.h"
 
@@ -20,20 +20,7 @@
 #define ARCHIVE_WAITS  (4U << 20) /* data that waits for warren-image(1) */
 #define ARCHIVE_ANSWER (1U << 20)
 
-struct image_archive {
-	struct call *call;
-	struct image_stream *stream; /* NULL: it has reported its result */
-	struct loop_watch *watch;
-	int fd; /* the pipe with the archive; -1: not open */
-	bool begun;
-	bool over;        /* a download: all of the archive was sent */
-	bool fed;         /* an upload: all of the archive has arrived */
-	bool done;        /* warren-image(1) has succeeded */
-	struct buf waits; /* an upload: data for the pipe */
-	size_t waits_off;
-};
-
-static void archive_close(struct image_archive *a)
+void image_archive_close(struct image_archive *a)
 {
 	a->watch = loop_watch_free(a->watch);
 	if (a->fd >= 0)
@@ -48,7 +35,8 @@ static void archive_gone(struct call *c)
 	if (!a)
 		return;
 	a->stream = image_stream_cancel(a->stream);
-	archive_close(a);
+	image_archive_close(a);
+	a->timer = loop_timer_free(a->timer);
 	buf_done(&a->waits);
 	free(a);
 }
@@ -57,7 +45,7 @@ static void archive_gone(struct call *c)
 static void archive_fail(struct image_archive *a, const struct warren_error *err)
 {
 	a->stream = image_stream_cancel(a->stream);
-	archive_close(a);
+	image_archive_close(a);
 	if (a->begun)
 		http_abort(a->call->req);
 	else
@@ -88,15 +76,13 @@ static void archive_watch(struct image_archive *a, int fd, unsigned events,
 	}
 }
 
-static void archive_begin(struct call *c, const char *ref,
-			  const struct image_stream_ops *ops)
+struct image_archive *image_archive_new(struct call *c)
 {
 	struct image_archive *a = calloc(1, sizeof(*a));
-	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (!a) {
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-		return;
+		return NULL;
 	}
 	*a = (struct image_archive){ .call = c,
 				     .fd = -1,
@@ -104,8 +90,20 @@ static void archive_begin(struct call *c, const char *ref,
 	c->state = a;
 	c->gone = archive_gone;
 	c->stop = archive_stop;
-	if (image_stream_start(c->v1->service, c->caller.tenant, ref, ops, a, &a->stream,
-			       &err) < 0)
+	return a;
+}
+
+static void archive_begin(struct call *c, enum image_stream_kind kind, const char *ref,
+			  const struct image_stream_ops *ops)
+{
+	const struct image_stream_request request = { .kind = kind,
+						      .tenant = c->caller.tenant,
+						      .ref = ref };
+	struct image_archive *a = image_archive_new(c);
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (a &&
+	    image_stream_start(c->v1->service, &request, ops, a, &a->stream, &err) < 0)
 		call_fail(c, &err);
 }
 
@@ -127,7 +125,7 @@ static bool save_put_piece(struct image_archive *a)
 		return false;
 	if (n <= 0) {
 		a->over = true;
-		archive_close(a);
+		image_archive_close(a);
 		save_end_if_over(a);
 		return false;
 	}
@@ -182,7 +180,8 @@ static void save_on_done(void *ctx, int r, const char *json UNUSED, size_t size 
 
 void v1_save_image(struct call *c)
 {
-	static const struct image_stream_ops ops = { save_on_opened, save_on_done };
+	static const struct image_stream_ops ops = { .opened = save_on_opened,
+						     .done = save_on_done };
 	char room[V1_IMAGE_SIZE];
 	const char *image =
 		v1_image_named(c, c->query.v[V1_SAVE_IMAGE_QUERY_IMAGE].text, room);
@@ -190,7 +189,7 @@ void v1_save_image(struct call *c)
 	if (!image)
 		return;
 	c->req->drained = save_on_drained;
-	archive_begin(c, image, &ops);
+	archive_begin(c, IMAGE_STREAM_SAVE, image, &ops);
 }
 
 /* ------------------------------------------------------------------------ load */
@@ -207,7 +206,7 @@ static void load_flush(struct image_archive *a)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0) {
-			archive_close(a);
+			image_archive_close(a);
 			break;
 		}
 		a->waits_off += (size_t)n;
@@ -220,7 +219,7 @@ static void load_flush(struct image_archive *a)
 	if (a->watch)
 		(void)loop_watch_set(a->watch, 0);
 	if (a->fed)
-		archive_close(a);
+		image_archive_close(a);
 	else
 		http_resume(a->call->req);
 }
@@ -250,7 +249,7 @@ static void load_on_piece(struct http_request *req, const char *data, size_t n)
 	load_flush(a);
 }
 
-static void load_on_opened(void *ctx, int fd)
+void image_archive_upload(void *ctx, int fd)
 {
 	struct image_archive *a = ctx;
 
@@ -258,7 +257,7 @@ static void load_on_opened(void *ctx, int fd)
 	if (a->fd >= 0 && a->call->req->has_body)
 		http_stream(a->call->req, load_on_piece);
 	else
-		archive_close(a);
+		image_archive_close(a);
 }
 
 /* Each line of @lines describes an image, or another name of the one before it. */
@@ -292,7 +291,7 @@ static void load_on_done(void *ctx, int r, const char *json, size_t size,
 	struct image_archive *a = ctx;
 
 	a->stream = NULL;
-	archive_close(a);
+	image_archive_close(a);
 	if (r < 0 && (r == -EBADMSG || r == -EPROTO || r == -ENODEV || r == -ENOMEDIUM))
 		call_refuse(a->call, API_ERR_INVALID_REQUEST, "%s", err->msg);
 	else if (r < 0)
@@ -303,9 +302,10 @@ static void load_on_done(void *ctx, int r, const char *json, size_t size,
 
 void v1_load_image(struct call *c)
 {
-	static const struct image_stream_ops ops = { load_on_opened, load_on_done };
+	static const struct image_stream_ops ops = { .opened = image_archive_upload,
+						     .done = load_on_done };
 
-	archive_begin(c, NULL, &ops);
+	archive_begin(c, IMAGE_STREAM_LOAD, NULL, &ops);
 }
 
 /* ------------------------------------------------------------------------- tag */

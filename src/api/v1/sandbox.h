@@ -70,4 +70,11 @@ int v1_respec_fork(struct v1 *v1, const struct sandbox *sandbox, const char *ima
 		   json_t *labels, json_t **ret_body, struct wanted *w,
 		   struct api_error *err) MUST_CHECK;
 
+/*
+ * Read the field `limits` of a CreateSandbox; a limit that it omits gets the service's
+ * default. -EBADMSG: one is above the service's maximum.
+ */
+int limits_read(const struct config *cfg, const struct body *body,
+		struct warren_spec *spec, struct api_error *err) MUST_CHECK;
+
 #endif /* API_V1_SANDBOX_H */

@@ -65,7 +65,6 @@ static const struct opt_conflict pull_conflicts[] = {
 static const struct {
 	const char *word, *why;
 } image_local[] = {
-	{ "build", "the service's API cannot build images" },
 	{ "import", "the service's API accepts archives of images only (load)" },
 	{ "prune", "the service's API removes images by name or id only" },
 	{ "du", "the service's API does not show what images share" },
@@ -363,11 +362,11 @@ static const struct command remote_rm = {
 };
 
 static const struct command *const verbs[] = {
-	&remote_pull, &remote_push,    &remote_load, &remote_save, &remote_tag,
-	&remote_ls,   &remote_inspect, &remote_rm,   NULL,
+	&remote_build, &remote_pull, &remote_push,    &remote_load, &remote_save,
+	&remote_tag,   &remote_ls,   &remote_inspect, &remote_rm,   NULL,
 };
 
-/* Find "build" in "image build" and in "image --help build". */
+/* Find "prune" in "image prune" and in "image --help prune". */
 static bool remote_refuses(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
@@ -393,8 +392,9 @@ static int run_image(int argc, char **argv)
 
 const struct command client_image = {
 	.name = "image",
-	.summary = "Pull, push, load, save, list and remove images of the service in "
-		   "WARREN_HOST.",
+	.summary =
+		"Build, pull, push, load, save, list and remove images of the service in "
+		"WARREN_HOST.",
 	.about =
 		"Without WARREN_HOST these commands, and more, use this machine's images.\n",
 	.opts = &(const struct opts){ .operands = "COMMAND [ARG...]",

@@ -7,5 +7,7 @@
 
 /* cmd_image_archive.c */
 extern const struct command remote_save, remote_load, remote_tag, remote_push;
+/* cmd_image_build.c */
+extern const struct command remote_build;
 
 #endif /* CLI_CLIENT_CMD_IMAGE_H */

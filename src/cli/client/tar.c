@@ -24,11 +24,15 @@
 	 ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NOABSOLUTEPATHS)
 #define PERMISSIONS 0777
 
+static const struct tar_options tar_plain = { .command = "cp" };
+/* Set in the process that packs or unpacks. */
+static const char *tar_command = "cp";
+
 static int tar_failed(struct archive *a, const char *what)
 {
 	const char *why = archive_error_string(a);
 
-	message_say("cp", "%s: %s", what, why ? why : strerrordesc_np(errno));
+	message_say(tar_command, "%s: %s", what, why ? why : strerrordesc_np(errno));
 	return 1;
 }
 
@@ -80,7 +84,45 @@ static bool rename_entry(struct archive_entry *e, const char *path, const char *
 	return *copy;
 }
 
-static int client_tar_pack(const char *path, const char *name, int fd)
+/* Return whether the file @e is part of the archive, and descend into a directory. */
+static bool tar_choose(struct archive *disk, struct archive_entry *e, const char *path,
+		       const char *name, const struct tar_options *o)
+{
+	const char *below = archive_entry_pathname(e) + strlen(path);
+	bool skipped;
+
+	below += strspn(below, "/");
+	skipped = *below && o->skip && o->skip(o->ctx, below);
+	/* The receiver leaves out empty directories by itself. */
+	if (skipped && archive_entry_filetype(e) == AE_IFDIR && o->skip_has_exceptions)
+		skipped = false;
+	if (!skipped)
+		(void)archive_read_disk_descend(disk);
+	return !skipped && archive_entry_filetype(e) != AE_IFSOCK &&
+	       rename_entry(e, path, name);
+}
+
+static int tar_put_extra(struct archive *out, const struct tar_options *o)
+{
+	struct archive_entry *e = archive_entry_new();
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < o->n_extra; i++) {
+		(void)archive_entry_clear(e);
+		archive_entry_set_pathname(e, o->extra[i].name);
+		archive_entry_set_filetype(e, AE_IFREG);
+		archive_entry_set_perm(e, 0644);
+		archive_entry_set_size(e, (la_int64_t)o->extra[i].size);
+		if (archive_write_header(out, e) != ARCHIVE_OK ||
+		    archive_write_data(out, o->extra[i].data, o->extra[i].size) < 0)
+			r = tar_failed(out, o->extra[i].name);
+	}
+	archive_entry_free(e);
+	return r;
+}
+
+static int client_tar_pack(const char *path, const char *name,
+			   const struct tar_options *o, int fd)
 {
 	struct archive *disk = archive_read_disk_new(), *out = archive_write_new();
 	struct archive_entry *e = archive_entry_new();
@@ -100,11 +142,18 @@ static int client_tar_pack(const char *path, const char *name, int fd)
 		return tar_failed(out, "write an archive");
 	if (archive_read_disk_open(disk, path) != ARCHIVE_OK)
 		return tar_failed(disk, path);
+	if (tar_put_extra(out, o) != 0)
+		return 1;
 	while ((r = archive_read_next_header2(disk, e)) == ARCHIVE_OK) {
-		(void)archive_read_disk_descend(disk);
-		if (archive_entry_filetype(e) == AE_IFSOCK ||
-		    !rename_entry(e, path, name))
+		if (!tar_choose(disk, e, path, name, o))
 			continue;
+		if (o->refuse_devices && (archive_entry_filetype(e) == AE_IFCHR ||
+					  archive_entry_filetype(e) == AE_IFBLK)) {
+			message_say(tar_command,
+				    "'%s' is a device, which an image cannot contain",
+				    archive_entry_pathname(e));
+			return 1;
+		}
 		if (archive_write_header(out, e) != ARCHIVE_OK)
 			return tar_failed(out, archive_entry_pathname(e));
 		if (archive_entry_size(e) > 0 && archive_entry_filetype(e) == AE_IFREG &&
@@ -202,7 +251,19 @@ int tar_pack(const char *path, const char *name, struct tar *ret,
 	int fd = -1, r = tar_start(true, ret, &fd, err);
 
 	if (r == 0 && ret->pid == 0)
-		_exit(client_tar_pack(path, name, fd));
+		_exit(client_tar_pack(path, name, &tar_plain, fd));
+	return r;
+}
+
+int tar_pack_with(const char *path, const struct tar_options *o, struct tar *ret,
+		  struct warren_error *err)
+{
+	int fd = -1, r = tar_start(true, ret, &fd, err);
+
+	if (r == 0 && ret->pid == 0) {
+		tar_command = o->command;
+		_exit(client_tar_pack(path, "", o, fd));
+	}
 	return r;
 }
 

@@ -11,6 +11,7 @@
  *	build_run.c	RUN: a sandbox, whose writes become a layer
  *	build_mount.c	what RUN --mount mounts
  *	build_config.c	the configuration of the image, as JSON
+ *	build_request.c	a build for a client of the service
  *
  * Each instruction that changes files is a step. A step has a key: a hash of the key
  * before it and of everything that its result depends on. If the cache of the store has
@@ -26,6 +27,7 @@
 
 #include <jansson.h>
 
+#include "cli/image/build_request.h"
 #include "cli/image/image.h"
 #include "cli/network_options.h"
 #include "dockerfile/ignore.h"
@@ -61,6 +63,8 @@ struct build_stage {
 
 struct build {
 	const struct build_options *o;
+	/* Of a client of the service; NULL: this program builds for its user. */
+	struct build_request *request;
 	struct store store;
 	struct warren *engine; /* NULL until the first RUN */
 	struct dockerfile file;
@@ -71,6 +75,11 @@ struct build {
 	struct build_stage *stages;
 	bool noted_owner; /* the note that --chown has no effect was printed */
 };
+
+#define BUILD_INIT(options)                                                           \
+	{                                                                             \
+		.o = (options), .store = { -1, -1, -1, -1, -1, NULL }, .context = -1, \
+	}
 
 /* ------------------------------------------------------------ build_base.c */
 
@@ -192,6 +201,16 @@ char *build_config_layers(const char *created, const struct store_image *parent,
 
 /* ------------------------------------------------------------ cmd_build.c */
 
+/* Read the Dockerfile and .dockerignore of the context, and plan the build. */
+int build_read_input(struct build *b, struct warren_error *err) MUST_CHECK;
+/* Build the planned stages, record the image and name it. */
+int build_make(struct build *b, char id[REF_DIGEST_LEN + 1],
+	       struct warren_error *err) MUST_CHECK;
+void build_done(struct build *b);
+/* Write the result: a JSON object for each name. */
+void build_put_json(const struct build_options *o, const char *id, struct buf *out);
+/* Print output of the build to stderr, or report it. */
+void build_put_output(const void *data, size_t n);
 /* Print a line of progress, "[2/5] RUN make", unless --quiet is given. */
 void build_say_step(const struct build *b, size_t k,
 		    const struct dockerfile_instruction *i);

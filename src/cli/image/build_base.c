@@ -77,27 +77,38 @@ static int base_check(const char *ref, struct store_image *image,
 int build_base_image(struct build *b, const char *ref, struct store_image *ret,
 		     struct warren_error *err)
 {
+	const struct build_request *q = b->request;
+	const struct pull_rules rules = { .public_only = q,
+					  .insecure = q ? &q->insecure : NULL,
+					  .trusted = q ? &q->trusted : NULL };
 	char id[REF_DIGEST_LEN + 1];
-	int r;
+	int r = q ? build_request_may_use(b, ref, err) : 0;
 
+	if (r < 0)
+		return r;
 	if (strcmp(ref, "host") == 0)
 		return base_host(b, ret, err);
 	if (strncmp(ref, DIR_PREFIX, strlen(DIR_PREFIX)) == 0)
 		r = base_import(b, ref + strlen(DIR_PREFIX), id, err);
 	else
-		r = image_pull_ref(&b->store, ref, !b->o->pull, b->o->quiet, id, err);
+		r = image_pull_ref(&b->store, ref, &rules, !b->o->pull, b->o->quiet, id,
+				   err);
 	if (r == 0)
 		r = store_find(&b->store, id, ret, err);
 	return r < 0 ? r : base_check(ref, ret, err);
 }
 
-static int base_key(struct build_stage *stage, const char *id, struct warren_error *err)
+static int base_key(const struct build *b, struct build_stage *stage, const char *id,
+		    struct warren_error *err)
 {
 	AUTO_HASH struct hash *h = hash_new();
 	int r;
 
 	hash_text(h, "warren build 1");
 	hash_text(h, id);
+	/* Another tenant's commands may have had another network. */
+	if (b->request)
+		hash_text(h, b->request->tenant);
 	r = hash_end(h, stage->key);
 	return r < 0 ? error_errno(err, -r, "compute the key of a step") : 0;
 }
@@ -127,7 +138,7 @@ int build_base_begin(struct build *b, size_t k, struct warren_error *err)
 		return base_from_stage(b, &b->stages[plan->base_stage], stage, err);
 	if (strcmp(plan->base, "scratch") == 0) {
 		stage->config = build_config_empty();
-		return stage->config ? base_key(stage, "scratch", err)
+		return stage->config ? base_key(b, stage, "scratch", err)
 				     : error_errno(err, ENOMEM, "begin a stage");
 	}
 	r = build_base_image(b, plan->base, &stage->image, err);
@@ -135,5 +146,5 @@ int build_base_begin(struct build *b, size_t k, struct warren_error *err)
 		r = build_config_read(&b->store, stage->image.id, &stage->config, err);
 	if (r == 0)
 		r = build_config_state(stage->config, &stage->state, err);
-	return r < 0 ? r : base_key(stage, stage->image.id, err);
+	return r < 0 ? r : base_key(b, stage, stage->image.id, err);
 }

@@ -172,6 +172,12 @@ static bool copy_is_archive(const struct view *from, const char *path, size_t la
 	return false;
 }
 
+static int copy_excluded(const char *path, struct warren_error *err)
+{
+	return error_set(err, ENOENT,
+			 "'%.300s' is excluded by .dockerignore, or is a socket", path);
+}
+
 static int copy_add_match(void *ctx, const char *path, const char *name,
 			  struct warren_error *err)
 {
@@ -204,11 +210,7 @@ static int copy_add_match(void *ctx, const char *path, const char *name,
 	s->archive = w->copy.unpack && S_ISREG(st.st_mode) &&
 		     copy_is_archive(w->from, path, layer);
 	r = copy_list_add(&s->list, path, "", err);
-	if (r == 0 && s->list.n == 0 && !s->is_dir)
-		return error_set(err, ENOENT,
-				 "'%.300s' is excluded by .dockerignore, or is a socket",
-				 path);
-	return r;
+	return r == 0 && s->list.n == 0 && !s->is_dir ? copy_excluded(path, err) : r;
 }
 
 static int copy_find_sources(struct copy_work *w, struct warren_error *err)
@@ -222,8 +224,15 @@ static int copy_find_sources(struct copy_work *w, struct warren_error *err)
 				      err);
 		w->from = &w->other;
 	}
-	for (char **s = w->copy.sources; r == 0 && s && *s; s++)
+	for (char **s = w->copy.sources; r == 0 && s && *s; s++) {
+		AUTO_FREE char *clean = dockerfile_join("/", *s);
+
 		r = build_match(w->from, *s, copy_add_match, w, err);
+		/* A client of the service does not send what is excluded. */
+		if (r == -ENOENT && b->request && !w->copy.from && clean &&
+		    ignore_match(&b->ignore, clean + 1))
+			r = copy_excluded(clean + 1, err);
+	}
 	return r;
 }
 

@@ -204,6 +204,8 @@ static int build_mount_cache(struct build_step *step, const struct dockerfile_mo
 	int r;
 
 	hash_text(h, m->id);
+	if (step->b->request)
+		hash_text(h, step->b->request->tenant);
 	r = hash_end(h, key);
 	(void)snprintf(name, sizeof(name), BUILD_MOUNTS_DIR "/%s", key);
 	if (r == 0 &&

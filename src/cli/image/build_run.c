@@ -61,7 +61,7 @@ static bool build_run_pass_output(struct run_work *w, int fd)
 	if (w->step->b->o->quiet)
 		build_run_keep_tail(w, data, (size_t)n);
 	else
-		(void)!fd_write_all(STDERR_FILENO, data, (size_t)n);
+		build_put_output(data, (size_t)n);
 	return true;
 }
 
@@ -104,7 +104,7 @@ static int build_run_judge(struct run_work *w, const struct warren_result *res,
 	if (res->exit_code == 0)
 		return 0;
 	if (w->n_tail > 0)
-		(void)!fd_write_all(STDERR_FILENO, w->tail, w->n_tail);
+		build_put_output(w->tail, w->n_tail);
 	if (res->signal)
 		return error_set(err, EIO, "the command was ended by signal %d%s",
 				 res->signal, oom);
@@ -139,18 +139,27 @@ static int build_run_open_sandbox(struct run_work *w, struct warren_error *err)
 		.mounts = w->mounts.v,
 		.n_mounts = w->mounts.n,
 		.network = w->run.no_network ? WARREN_NETWORK_LOOPBACK
+			   : b->request      ? b->request->network
 					     : network_options_mode(&b->o->network),
+		.soft_limits = b->request ? b->request->soft : 0,
 	};
+	const struct warren_options options = { .run_dir = b->request
+								   ? b->request->run_dir
+								   : NULL };
 	int r = 0;
 
 	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++)
 		spec_limit_set(&spec, i, b->o->limits[i]);
-	if (!w->run.no_network)
+	if (!w->run.no_network && b->request) {
+		w->network.policy_text = b->request->policy;
+		w->network.dns_servers = b->request->dns_servers;
+	} else if (!w->run.no_network) {
 		r = run_network_init(&w->network, &b->o->network, err);
+	}
 	if (r == 0)
 		r = run_network_start(&w->network, err);
 	if (r == 0 && !b->engine)
-		r = warren_open(NULL, &b->engine, err);
+		r = warren_open(&options, &b->engine, err);
 	if (r == 0)
 		r = warren_create(b->engine, &spec, &w->sb, err);
 	if (r == 0)
@@ -183,7 +192,8 @@ static void build_run_work_done(struct run_work *w)
 		(void)warren_destroy(w->sb, &ignored);
 	w->sb = NULL;
 	run_network_close(&w->network);
-	run_network_say(&w->network, image_build.name, w->step->b->o->quiet);
+	run_network_say(&w->network, image_build.name,
+			w->step->b->o->quiet || w->step->b->request);
 	run_network_done(&w->network);
 	build_mounts_done(&w->mounts);
 	(void)strv_free(w->env);

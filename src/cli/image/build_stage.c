@@ -10,12 +10,13 @@
 #include "base/strv.h"
 #include "cli/image/build.h"
 #include "cli/image/cancel.h"
+#include "cli/image/report.h"
 #include "image/image.h"
 #include "image/oci.h"
 
 bool build_cancelled(void)
 {
-	return cancel_signal() != 0;
+	return cancel_signal() != 0 || (report_wanted() && !report_is_read());
 }
 
 /* ------------------------------------------------------------------- layers */
@@ -103,12 +104,15 @@ int build_layer_end(struct build_step *step, const char *key, struct store_new *
 		    int r, struct warren_error *err)
 {
 	struct store *s = &step->b->store;
+	struct build_request *q = step->b->request;
 	char diff_id[REF_DIGEST_LEN + 1];
 
 	if (r >= 0)
 		r = layer_check_host(&step->b->stages[step->k].image, layer->fd, err);
 	if (r >= 0)
 		r = build_store_layer(s, layer, diff_id, err);
+	if (r >= 0 && q)
+		r = build_request_count(q, store_layer_size(s, diff_id), err);
 	if (r >= 0)
 		r = layer_record(step, key, diff_id, err);
 	store_drop_layer(s, layer);

@@ -13,6 +13,7 @@
 #include "cli/image/build.h"
 #include "cli/image/cancel.h"
 #include "cli/image/catalog.h"
+#include "cli/image/report.h"
 #include "cli/image/source.h"
 #include "image/oci.h"
 
@@ -101,17 +102,29 @@ static const struct opts build_opts = {
 
 /* ------------------------------------------------------------------ progress */
 
+void build_put_output(const void *data, size_t n)
+{
+	if (report_wanted())
+		image_report_output(data, n);
+	else
+		(void)!fd_write_all(STDERR_FILENO, data, n);
+}
+
 void build_say(const struct build *b, const char *text)
 {
-	if (!b->o->quiet)
-		(void)fprintf(stderr, "%s\n", text);
+	char line[512];
+	int n = snprintf(line, sizeof(line), "%s\n", text);
+
+	if (!b->o->quiet && n > 0)
+		build_put_output(line,
+				 (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
 void build_say_step(const struct build *b, size_t k,
 		    const struct dockerfile_instruction *i)
 {
 	const struct plan_stage *stage = &b->plan.stages[k];
-	char name[80] = "", text[200];
+	char name[80] = "", text[200], line[320];
 
 	if (b->o->quiet)
 		return;
@@ -123,8 +136,9 @@ void build_say_step(const struct build *b, size_t k,
 	for (char *c = text; *c; c++)
 		if ((unsigned char)*c < ' ')
 			*c = ' ';
-	(void)fprintf(stderr, "[%s%u/%u] %s\n", name, b->stages[k].step, stage->steps,
-		      text);
+	(void)snprintf(line, sizeof(line), "[%s%u/%u] %s", name, b->stages[k].step,
+		       stage->steps, text);
+	build_say(b, line);
 }
 
 /* --------------------------------------------------------------------- input */
@@ -153,21 +167,31 @@ static int build_read_file(int at, const char *path, size_t max, char **ret,
 	return 0;
 }
 
-static int build_read_dockerfile(struct build *b, const char *context,
-				 struct warren_error *err)
+/*
+ * Read a file that the user names, or a file of the context. A client of the service can
+ * name only files of the context, and a link there leads to nothing else.
+ */
+static int build_read_named(const struct build *b, const char *path, bool in_context,
+			    size_t max, char **ret, size_t *ret_size,
+			    struct warren_error *err)
 {
-	AUTO_FREE char *text = NULL, *path = NULL;
-	const char *name;
-	size_t size = 0;
-	int r = 0;
+	int r;
 
-	if (b->o->file)
-		path = strdup(b->o->file);
-	else if (asprintf(&path, "%s/Dockerfile", context) < 0)
-		path = NULL;
-	if (!path)
-		return error_errno(err, ENOMEM, "read the Dockerfile");
-	r = build_read_file(AT_FDCWD, path, DOCKERFILE_SIZE_MAX, &text, &size, err);
+	if (!b->request)
+		return build_read_file(in_context ? b->context : AT_FDCWD, path, max, ret,
+				       ret_size, err);
+	r = view_read(&b->source, path + strspn(path, "/"), max, ret, ret_size);
+	return r < 0 ? error_errno(err, -r, "open '%s'", path) : 0;
+}
+
+static int build_read_dockerfile(struct build *b, struct warren_error *err)
+{
+	const char *path = b->o->file ? b->o->file : "Dockerfile", *name;
+	AUTO_FREE char *text = NULL;
+	size_t size = 0;
+	int r = build_read_named(b, path, !b->o->file, DOCKERFILE_SIZE_MAX, &text, &size,
+				 err);
+
 	if (r < 0)
 		return r;
 	name = strrchr(path, '/');
@@ -188,11 +212,11 @@ static int build_read_ignore(struct build *b, struct warren_error *err)
 			own = NULL;
 			return error_errno(err, ENOMEM, "read .dockerignore");
 		}
-		r = build_read_file(AT_FDCWD, own, IGNORE_SIZE_MAX, &text, &size, &why);
+		r = build_read_named(b, own, false, IGNORE_SIZE_MAX, &text, &size, &why);
 	}
 	if (r == -ENOENT)
-		r = build_read_file(b->context, ".dockerignore", IGNORE_SIZE_MAX, &text,
-				    &size, &why);
+		r = build_read_named(b, ".dockerignore", true, IGNORE_SIZE_MAX, &text,
+				     &size, &why);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0) {
@@ -253,10 +277,15 @@ static void build_note_args(const struct build *b, char *const *given)
 			     !used && b->file.v[i].kind == DOCKERFILE_ARG && *a; a++)
 				used = strncmp(*a, *given, n) == 0 &&
 				       ((*a)[n] == '=' || !(*a)[n]);
-		if (!used && !b->o->quiet)
-			message_say(image_build.name,
-				    "note: the Dockerfile has no ARG '%.*s'", (int)n,
-				    *given);
+		if (!used) {
+			char line[300];
+
+			(void)snprintf(line, sizeof(line),
+				       "warren image build: note: the Dockerfile has no "
+				       "ARG '%.*s'",
+				       n < 200 ? (int)n : 200, *given);
+			build_say(b, line);
+		}
 	}
 }
 
@@ -292,6 +321,7 @@ static int build_add_labels(struct build *b, struct dockerfile_state *s,
 static int build_name(struct build *b, const char *id, struct warren_error *err)
 {
 	for (size_t i = 0; i < b->o->tags.n; i++) {
+		char line[512];
 		struct ref ref;
 		int r = ref_parse(b->o->tags.v[i], &ref, err);
 
@@ -299,8 +329,8 @@ static int build_name(struct build *b, const char *id, struct warren_error *err)
 			r = store_tag(&b->store, &ref, id, err);
 		if (r < 0)
 			return r;
-		if (!b->o->quiet)
-			(void)fprintf(stderr, "naming it %s\n", b->o->tags.v[i]);
+		(void)snprintf(line, sizeof(line), "naming it %s", b->o->tags.v[i]);
+		build_say(b, line);
 	}
 	return 0;
 }
@@ -344,7 +374,7 @@ static int build_write_id(const struct build_options *o, const char *id,
 	return r < 0 ? error_errno(err, -r, "write '%s'", o->iidfile) : 0;
 }
 
-static void build_done(struct build *b)
+void build_done(struct build *b)
 {
 	for (size_t k = 0; b->stages && k < b->plan.n; k++) {
 		dockerfile_state_done(&b->stages[k].state);
@@ -361,28 +391,38 @@ static void build_done(struct build *b)
 	store_close(&b->store);
 }
 
+int build_read_input(struct build *b, struct warren_error *err)
+{
+	int r = build_read_dockerfile(b, err);
+
+	if (r == 0)
+		r = build_read_ignore(b, err);
+	return r < 0 ? r : build_plan(b, err);
+}
+
+int build_make(struct build *b, char id[REF_DIGEST_LEN + 1], struct warren_error *err)
+{
+	int r = build_stages(b, err);
+
+	return r < 0 ? r : build_record(b, id, err);
+}
+
 static int build_all(struct build *b, const char *context, char id[REF_DIGEST_LEN + 1],
 		     struct warren_error *err)
 {
 	int r = build_open_context(b, context, err);
 
 	if (r == 0)
-		r = build_read_dockerfile(b, context, err);
-	if (r == 0)
-		r = build_read_ignore(b, err);
-	if (r == 0)
-		r = build_plan(b, err);
+		r = build_read_input(b, err);
 	if (r == 0)
 		r = image_open_store(true, &b->store, err);
 	if (r == 0)
-		r = build_stages(b, err);
-	if (r == 0)
-		r = build_record(b, id, err);
+		r = build_make(b, id, err);
 	return r < 0 ? r : build_write_id(b->o, id, err);
 }
 
 /* Errors are ignored, because the names were checked when the image got them. */
-static void build_put_json(const struct build_options *o, const char *id, struct buf *out)
+void build_put_json(const struct build_options *o, const char *id, struct buf *out)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
@@ -404,9 +444,7 @@ static int run_build(int argc, char **argv)
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct build_options o = { 0 };
-	struct build b = { .o = &o,
-			   .store = { -1, -1, -1, -1, -1, NULL },
-			   .context = -1 };
+	struct build b = BUILD_INIT(&o);
 	char id[REF_DIGEST_LEN + 1];
 	char **operands;
 	int r, status = 0;

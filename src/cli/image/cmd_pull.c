@@ -133,13 +133,20 @@ static int image_cmd_pull(const struct store *s, const char *text,
 	return r;
 }
 
-int image_pull_ref(const struct store *s, const char *text, bool missing, bool quiet,
+int image_pull_ref(const struct store *s, const char *text,
+		   const struct pull_rules *rules, bool missing, bool quiet,
 		   char id[REF_DIGEST_LEN + 1], struct warren_error *err)
 {
 	CLEANUP(settings_done) struct settings settings = { 0 };
-	struct pull_options o = { .missing = missing, .quiet = quiet };
+	struct pull_options o = { .missing = missing,
+				  .quiet = quiet,
+				  .public_only = rules->public_only };
 	int r = settings_read(&settings, err);
 
+	if (rules->insecure)
+		o.insecure = *rules->insecure;
+	if (rules->trusted)
+		o.trusted = *rules->trusted;
 	if (r == 0)
 		r = settings_apply(&settings, &o.insecure, &o.ca_file, err);
 	return r < 0 ? r : image_cmd_pull(s, text, &o, id, err);

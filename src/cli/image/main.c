@@ -8,6 +8,7 @@
 
 #include "base/hex.h"
 #include "base/snapshot_name.h"
+#include "cli/image/build_request.h"
 #include "cli/image/image.h"
 #include "cli/image/report.h"
 #include "cli/image/snapshot.h"
@@ -112,6 +113,8 @@ int main(int argc, char **argv)
 		return complete_words(commands, argc - 1, argv + 1);
 	if (argc == 2 + SNAPSHOT_WORDS && strcmp(argv[1], SNAPSHOT_WORD) == 0)
 		return snapshot_main(argv + 2);
+	if (argc > 1 && strcmp(argv[1], BUILD_REQUEST_WORD) == 0)
+		return build_request_main(argc - 1, argv + 1);
 	if (!command_verbs(&image, argc, argv, &o, &cmd, &first, &status))
 		return status;
 	if (o.report)

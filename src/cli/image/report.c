@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 static const char *const phases[] = {
 	[OCI_WAITING] = "waiting",     [OCI_DOWNLOADING] = "downloading",
@@ -24,6 +25,8 @@ static struct {
 	struct warren_error hidden;
 	struct oci_layer *told;
 	size_t n;
+	char cut[4]; /* beginning of a character of the output */
+	size_t n_cut;
 } report;
 
 void report_start(void)
@@ -67,8 +70,7 @@ static void report_put_layer(struct buf *out, const struct oci_layer *l)
 	buf_puts(out, "\n");
 }
 
-/* Is the other end of the pipe still open? */
-static bool listened_to(void)
+bool report_is_read(void)
 {
 	struct pollfd fd = { .fd = STDOUT_FILENO };
 
@@ -90,11 +92,31 @@ int report_layers(const struct oci_layer *layers, size_t n)
 			report_put_layer(&out, &layers[i]);
 		report.told[i] = layers[i];
 	}
-	if (!listened_to())
+	if (!report_is_read())
 		return EPIPE;
 	return out.len > 0 && !out.failed
 		       ? -fd_write_all(STDOUT_FILENO, out.data, out.len)
 		       : 0;
+}
+
+/* A character may be cut at the end of one piece; the next piece has the rest. */
+void image_report_output(const char *data, size_t n)
+{
+	AUTO_BUF struct buf text = BUF_INIT(1U << 20), out = BUF_INIT(8U << 20);
+	struct json j = { .out = &out };
+
+	buf_add(&text, report.cut, report.n_cut);
+	buf_add(&text, data, n);
+	report.n_cut = utf8_cut(text.data, text.len);
+	text.len -= report.n_cut;
+	(void)memcpy(report.cut, text.data + text.len, report.n_cut);
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "output");
+	json_strn(&j, "text", text.data, text.len);
+	json_close(&j, '}');
+	buf_puts(&out, "\n");
+	if (!out.failed && !text.failed)
+		(void)!fd_write_all(STDOUT_FILENO, out.data, out.len);
 }
 
 int report_end(int status)

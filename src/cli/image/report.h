@@ -3,6 +3,7 @@
  * report.h - report progress and the result as lines of JSON, for a calling program
  *
  *	{"type":"layer","digest":"sha256:...","phase":"downloading","done":1,"total":2}
+ *	{"type":"output","text":"..."}		of a build
  *	...
  *	{"type":"end","status":125,"errno":2,"message":"...","detail":"..."}
  *
@@ -27,6 +28,10 @@ struct warren_error *report_hidden(void);
  * the pipe.
  */
 int report_layers(const struct oci_layer *layers, size_t n);
+/* Report output of a build: at most 64 KiB. */
+void image_report_output(const char *data, size_t n);
+/* Return whether the reader has not closed the pipe. */
+bool report_is_read(void);
 /* Write the last line; return @status. */
 int report_end(int status);
 

@@ -15,6 +15,8 @@
 
 static void image_job_free(struct image_job *job)
 {
+	if (job->gone)
+		*job->gone = true;
 	job->watch = loop_watch_free(job->watch);
 	if (job->fd >= 0)
 		(void)close(job->fd);
@@ -46,26 +48,44 @@ static void take_end(struct image_job *job, json_t *line)
 				why ? why : "warren-image failed");
 }
 
+static void image_take_output(struct image_job *job, const json_t *line)
+{
+	const json_t *text = json_object_get(line, "text");
+	const bool *gone = job->gone;
+
+	if (json_is_string(text) &&
+	    !job->output(job->ctx, json_string_value(text), json_string_length(text)) &&
+	    !*gone)
+		job->paused = true;
+}
+
+/* A callback may cancel the job: then *@job->gone is set. */
 static void image_take_line(struct image_job *job)
 {
 	json_t *line =
 		json_loadb(job->line.data, job->line.len, JSON_REJECT_DUPLICATES, NULL);
 	const char *type = json_string_value(json_object_get(line, "type"));
+	bool output = false;
 
 	if (type && strcmp(type, "end") == 0)
 		take_end(job, line);
 	else if (type && strcmp(type, "layer") == 0 && job->layer)
 		job->layer(job->ctx, line);
+	else if (type && strcmp(type, "output") == 0 && job->output)
+		output = true;
 	else if (json_is_array(line) && job->result.len == 0)
 		buf_add(&job->result, job->line.data, job->line.len);
 	else if (job->objects && !type && json_is_object(line))
 		buf_printf(&job->result, "%.*s\n", (int)job->line.len, job->line.data);
 	job->line.len = 0;
+	if (output)
+		image_take_output(job, line);
 	json_decref(line);
 }
 
 static void take_bytes(struct image_job *job, const char *data, size_t n)
 {
+	const bool *gone = job->gone;
 	const char *end;
 
 	while ((end = memchr(data, '\n', n))) {
@@ -73,6 +93,8 @@ static void take_bytes(struct image_job *job, const char *data, size_t n)
 
 		buf_add(&job->line, data, len);
 		image_take_line(job);
+		if (*gone)
+			return;
 		data += len + 1;
 		n -= len + 1;
 	}
@@ -83,8 +105,10 @@ static void on_report(void *ctx, unsigned events UNUSED)
 {
 	static char room[PIECE];
 	struct image_job *job = ctx;
+	bool gone = false;
 
-	for (int i = 0; i < 16; i++) {
+	job->gone = &gone;
+	for (int i = 0; i < 16 && !job->paused; i++) {
 		ssize_t n = read(job->fd, room, sizeof(room));
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -94,9 +118,23 @@ static void on_report(void *ctx, unsigned events UNUSED)
 			return;
 		}
 		take_bytes(job, room, (size_t)n);
+		if (gone)
+			return;
 	}
-	if (job->turn)
+	job->gone = NULL;
+	if (job->paused)
+		(void)loop_watch_set(job->watch, 0);
+	else if (job->turn)
 		job->turn(job->ctx);
+}
+
+void image_job_resume(struct image_job *job)
+{
+	if (!job->paused)
+		return;
+	job->paused = false;
+	if (job->watch)
+		(void)loop_watch_set(job->watch, LOOP_READ);
 }
 
 /* Take the report and the archive from the bundle. */

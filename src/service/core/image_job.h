@@ -21,9 +21,13 @@ struct image_job {
 	struct loop_watch *watch;
 	struct buf line, result;
 	bool ended; /* the last line was received */
+	bool paused;
+	bool *gone; /* set if the job ends while its report is read; NULL: it is not */
 	struct warren_error err;
 	/* Called for each layer; NULL: not needed. */
 	void (*layer)(void *ctx, json_t *layer);
+	/* Called with output of a build; returns false to wait for image_job_resume(). */
+	bool (*output)(void *ctx, const char *text, size_t n);
 	void (*turn)(void *ctx); /* called after several layers; NULL: not needed */
 	/* For WIRE_IMAGE_SAVE and _LOAD: takes the pipe with the archive. */
 	void (*opened)(void *ctx, int fd);
@@ -44,6 +48,8 @@ int image_job_follow(struct service *s, int fd,
 		     void (*done)(void *ctx, const struct buf *result,
 				  const struct warren_error *err),
 		     void *ctx, struct warren_error *err);
+/* Read more of the report, after output() returned false. */
+void image_job_resume(struct image_job *job);
 /* No callback is called from now on. */
 void image_job_cancel(struct image_job *job);
 

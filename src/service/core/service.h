@@ -371,9 +371,14 @@ void image_tag(struct service *s, const char *ref, const char *name, image_ask_f
 	       void *ctx);
 
 /*
- * An archive of images that warren-image(1) writes (@ref, an image to save), or reads
- * (@ref NULL: load). Until done(), the stream exists; opened() is called at most once.
+ * An archive that warren-image(1) writes or reads. Until done(), the stream exists;
+ * opened() is called at most once.
  */
+enum image_stream_kind {
+	IMAGE_STREAM_SAVE,  /* writes the archive of an image */
+	IMAGE_STREAM_LOAD,  /* reads an archive of images */
+	IMAGE_STREAM_BUILD, /* reads a request and a context: cli/image/build_request.h */
+};
 struct image_stream_ops {
 	/* Takes @fd: a pipe to read the archive from, or to write it to. */
 	void (*opened)(void *ctx, int fd);
@@ -381,12 +386,25 @@ struct image_stream_ops {
 	 */
 	void (*done)(void *ctx, int r, const char *json, size_t size,
 		     const struct warren_error *err);
+	/* Output of a build; returns false to wait for image_stream_resume(). */
+	bool (*output)(void *ctx, const char *text, size_t n);
 };
 struct image_stream;
-/* -EAGAIN: the tenant, or all tenants together, have reached their maximum. */
-int image_stream_start(struct service *s, const char *tenant, const char *ref,
+struct image_stream_request {
+	enum image_stream_kind kind;
+	const char *tenant;
+	const char *ref; /* the image to save */
+	/* What a command of a build may use; it counts with the tenant's sandboxes. */
+	uint64_t memory, cpu_millis, disk;
+};
+/*
+ * -EAGAIN: the tenant, or all tenants together, have reached their maximum. -EUSERS: the
+ * tenant has reached a quota.
+ */
+int image_stream_start(struct service *s, const struct image_stream_request *request,
 		       const struct image_stream_ops *ops, void *ctx,
 		       struct image_stream **ret, struct warren_error *err) MUST_CHECK;
+void image_stream_resume(struct image_stream *stream);
 /* End the stream without calling done(); accepts NULL, returns NULL. */
 struct image_stream *image_stream_cancel(struct image_stream *stream);
 
