@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-hibernate-faults.py - sandboxes that hibernate: their image, damaged files, full disks, quotas"""
+import contextlib
 import os
 import shutil
 import subprocess
@@ -94,6 +95,24 @@ def a_sandbox_continues_if_the_disk_is_full():
         hibernate(other, box, status=200)  # the control: it fits now
         eq(sh(other, box, "wc -c </srv/y"), "1000000\n")
         other.delete(box)
+
+
+@test
+def a_reset_on_a_full_disk_changes_no_file():
+    with small_disk("tmpfs", 64 * MIB) as at, World(state=at) as other:
+        box = other.create(image="host")
+        sh(other, box, "echo kept >/srv/x")
+        with open(f"{at}/fill", "wb", buffering=0) as f, contextlib.suppress(OSError):
+            while True:
+                f.write(b"x" * 4096)
+        r = other.ask("POST", f"/v1/sandboxes/{box}/reset")
+        os.unlink(f"{at}/fill")
+        eq(r.status, 507, r)
+        eq(sh(other, box, "cat /srv/x"), "kept\n")
+        other.ask("POST", f"/v1/sandboxes/{box}/reset", status=200)  # the control
+        eq(sh(other, box, "ls /srv"), "")
+        other.delete(box)
+        ok(not os.path.exists(f"{at}/saved/{box}"), "its files were left")
 
 
 @test

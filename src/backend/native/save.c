@@ -394,8 +394,10 @@ int native_reset(void *state, struct backend_sandbox *base, struct warren_error 
 	empty = openat(saved, base->id,
 		       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = empty < 0 ? -errno : fd_write_all(empty, SAVED_RESET, strlen(SAVED_RESET));
-	if (r < 0)
+	if (r < 0) {
+		(void)unlinkat(saved, base->id, 0);
 		return error_errno(err, -r, "record that it has no files");
+	}
 	(void)native_undo(n, sandbox, &second);
 	return 0;
 }

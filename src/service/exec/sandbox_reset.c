@@ -18,6 +18,8 @@ struct reset_op {
 	struct service *service;
 	char id[ID_LEN + 1];
 	unsigned tries; /* how often another request came in between */
+	bool runs;      /* the sandbox was not stopped before */
+	struct warren_error err;
 	service_done_fn done;
 	void *ctx;
 };
@@ -71,12 +73,30 @@ static void reset_on_started(void *ctx, int r, const struct warren_error *err)
 	reset_end(ctx, r, err);
 }
 
+/* The error is that of the reset, whether the sandbox could be started or not. */
+static void reset_on_started_again(void *ctx, int r UNUSED,
+				   const struct warren_error *err UNUSED)
+{
+	struct reset_op *op = ctx;
+
+	reset_end(op, -op->err.code, &op->err);
+}
+
 static void reset_on_dropped(void *ctx, int r, const struct warren_error *err)
 {
-	struct sandbox *sandbox = reset_sandbox(ctx, r, err);
+	struct reset_op *op = ctx;
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
 
+	/* Its files were not discarded: let it continue with them. */
+	if (r < 0 && r != -ESTALE && err && op->runs && sandbox &&
+	    !op->service->closing && sandbox->row.state == SANDBOX_STOPPED) {
+		op->err = *err;
+		sandbox_start(sandbox, reset_on_started_again, op);
+		return;
+	}
+	sandbox = reset_sandbox(op, r, err);
 	if (sandbox)
-		sandbox_start(sandbox, reset_on_started, ctx);
+		sandbox_start(sandbox, reset_on_started, op);
 }
 
 static void reset_on_stopped(void *ctx, int r, const struct warren_error *err)
@@ -115,7 +135,10 @@ void sandbox_reset(struct sandbox *sandbox, service_done_fn done, void *ctx)
 		done(ctx, error_errno(&err, ENOMEM, "reset the sandbox"), &err);
 		return;
 	}
-	*op = (struct reset_op){ .service = sandbox->service, .done = done, .ctx = ctx };
+	*op = (struct reset_op){ .service = sandbox->service,
+				 .runs = sandbox->row.state != SANDBOX_STOPPED,
+				 .done = done,
+				 .ctx = ctx };
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
 	sandbox->hibernating++;
 	reset_begin(op, sandbox);
