@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin front for meson and ninja: `make help` lists what there is.
+# Targets that call meson and ninja: `make help` lists them.
 BUILD        ?= build
 prefix       ?= /usr/local
 PREFIX       ?= $(prefix)
@@ -35,7 +35,7 @@ test: ## build, and run every test (TESTS='name...' JOBS=2 RETRIES=0)
 	@$(MAKE) --no-print-directory all
 	@tools/run/run-tests --build $(BUILD) --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
 
-# On which backends the oracle runs, ten minutes each; what is not installed is skipped.
+# Backends on which the oracle runs, ten minutes each; those that are not installed are skipped.
 SOAK_BACKENDS = native gvisor docker chroot
 
 soak: ## run the long form of the suites that have one (about an hour and a half)
@@ -69,7 +69,7 @@ asan: ## run every test with the address and undefined behaviour sanitizers
 	@tools/run/install-deps build test
 	@$(MAKE) --no-print-directory all BUILD=build-asan MESON_FLAGS="$(SANITIZE)"
 	@tools/run/run-tests --build build-asan --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
-	@ASAN_OPTIONS=abort_on_error=1 tools/run/run-tests --build build-asan --suite fuzz # leaks as well
+	@ASAN_OPTIONS=abort_on_error=1 tools/run/run-tests --build build-asan --suite fuzz # also detects leaks
 
 fuzz: ## let libFuzzer search for FUZZ_SECONDS=20 in each target
 	@tools/run/install-deps build fuzz
@@ -88,7 +88,7 @@ clang: ## build with clang too
 	@tools/run/install-deps build fuzz
 	@CC=clang $(MAKE) --no-print-directory all BUILD=build-clang
 
-# What of the unit tests the guest has programs for.
+# Unit tests whose programs run in the guest.
 ARM64_TESTS = buf fd id idmap json parse passwd ref seccomp
 
 arm64: ## build for arm64 on any machine, and test it in an emulator with Debian's kernel

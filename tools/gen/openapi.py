@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading an OpenAPI description, and refusing what is not understood.
+"""openapi.py - read an OpenAPI description, and refuse everything that is not supported
 
-Whoever generates something from the description loads it here. Only a part of OpenAPI is known; a
-keyword outside it is an error, so that nothing can be described that is not enforced. Schemas are
-handed out flat: references, allOf and the two known forms of oneOf are resolved.
+All generators load the description with this module. It supports only a part of OpenAPI; any other
+keyword is an error, so that everything in the description is enforced. References, allOf and the two
+supported forms of oneOf are resolved in the schemas that it returns.
 """
 import re
 import sys
@@ -28,11 +28,11 @@ BODY_KEYS = {"required", "description", "content", "x-max-body"}
 
 
 class Wrong(Exception):
-    """The description breaks a rule."""
+    """The description violates a rule."""
 
 
 class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Refuses a key that is given twice, which YAML forbids and PyYAML takes."""
+    """Refuses duplicate keys, which YAML forbids and PyYAML accepts."""
 
     def construct_mapping(self, node, deep=False):
         seen = set()
@@ -120,7 +120,7 @@ class Api:
             raise Wrong(f"{where}: {', '.join(sorted(unknown))}: not understood")
 
     def resolve(self, node):
-        """Follow a $ref; what stands beside it comes before what it refers to."""
+        """Resolves a $ref; keywords next to it override those of its target."""
         if "$ref" not in node:
             return node
         target = self.doc
@@ -132,7 +132,7 @@ class Api:
         return {**self.resolve(target), **{k: v for k, v in node.items() if k != "$ref"}}
 
     def flat(self, schema, where="?"):
-        """A schema with types as a list, without $ref, allOf and oneOf, but for its children."""
+        """Returns a schema with its types as a list, and with $ref, allOf and oneOf resolved, except in its children."""
         self.only(schema, KEYWORDS, where)
         s = dict(self.resolve(schema))
         for part in s.pop("allOf", []):
@@ -176,7 +176,7 @@ class Api:
             raise Wrong("ErrorCode: the codes and their table differ")
 
     def check_body(self, op):
-        """Whatever a client sends is closed: a field that is not known is refused, not dropped."""
+        """Checks that objects in requests allow no other fields, so that an unknown field is refused and not ignored."""
         def closed(schema, where):
             s = self.flat(schema, where)
             if "object" in s["type"] and "properties" in s and \
@@ -234,7 +234,7 @@ class Api:
 
 
 def load(path):
-    """The description, or the end of the program with the reason."""
+    """Returns the description; on an error, prints the reason and exits."""
     try:
         return Api(path)
     except Wrong as e:
