@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-hibernate-faults.py - sandboxes that hibernate: their image, damaged files, full disks, quotas"""
+import concurrent.futures
 import contextlib
 import os
 import shutil
@@ -95,6 +96,29 @@ def a_sandbox_continues_if_the_disk_is_full():
         hibernate(other, box, status=200)  # the control: it fits now
         eq(sh(other, box, "wc -c </srv/y"), "1000000\n")
         other.delete(box)
+
+
+@test
+def hibernations_at_once_do_not_count_on_the_same_space():
+    with small_disk("tmpfs", 96 * MIB) as at, World(state=at) as other:
+        boxes = [other.create(image="host", limits={"memory": "128m", "disk": "64m"}) for _ in range(4)]
+        execs = {}
+        for box in boxes:
+            sh(other, box, "head -c 30000000 /dev/urandom >/srv/x")
+            execs[box] = other.ask("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sleep", "1000"]}, status=201).json()["id"]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = dict(zip(boxes, pool.map(lambda b: hibernate(other.client(), b), boxes)))
+        slept = [b for b in boxes if answers[b].status == 200]
+        ok(1 <= len(slept) <= 3, answers)
+        for box in boxes:
+            if box not in slept:
+                refused(answers[box], 507, None, "bytes are free")
+                # Nothing has ended.
+                eq(other.get(f"/v1/sandboxes/{box}/execs/{execs[box]}")["state"], "running")
+                other.delete(box)
+        for box in slept:
+            eq(sh(other, box, "wc -c </srv/x"), "30000000\n")
+            other.delete(box)
 
 
 @test

@@ -90,15 +90,24 @@ int disk_admit(struct service *s, struct warren_error *err)
 			 s->disk_left);
 }
 
-int disk_admit_bytes(struct service *s, uint64_t bytes, struct warren_error *err)
+int disk_reserve(struct service *s, uint64_t bytes, struct warren_error *err)
 {
+	uint64_t left;
+
 	disk_look(s);
-	if (s->disk_size == 0 || bytes <= s->disk_left)
-		return 0;
-	return error_set(err, ENOSPC,
-			 "its files need %" PRIu64 " bytes, and %" PRIu64
-			 " bytes are free",
-			 bytes, s->disk_left);
+	left = s->disk_left > s->disk_reserved ? s->disk_left - s->disk_reserved : 0;
+	if (s->disk_size != 0 && bytes > left)
+		return error_set(err, ENOSPC,
+				 "its files need %" PRIu64 " bytes, and %" PRIu64
+				 " bytes are free",
+				 bytes, left);
+	s->disk_reserved += bytes;
+	return 0;
+}
+
+void disk_release(struct service *s, uint64_t bytes)
+{
+	s->disk_reserved -= bytes;
 }
 
 /* -------------------------------------------------------------------- periodic checks */

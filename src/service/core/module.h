@@ -196,6 +196,7 @@ struct service {
 	struct loop_timer *disk_timer; /* disk.c */
 	bool disk_full, output_by_disk;
 	uint64_t disk_left, disk_size; /* bytes */
+	uint64_t disk_reserved;        /* bytes of files that are being saved */
 	unsigned disk_turn;
 	size_t n_unsaved; /* results that are not in the database yet */
 	struct event events[EVENTS_KEPT];
@@ -253,8 +254,12 @@ void service_untidy(struct service *s);
 int disk_may_forget(struct service *s);
 /* Check whether new data may be written to the disk: 0 or -ENOSPC. */
 int disk_admit(struct service *s, struct warren_error *err);
-/* Check whether @bytes fit on the disk; the error says how much is free. */
-int disk_admit_bytes(struct service *s, uint64_t bytes, struct warren_error *err);
+/*
+ * Reserve @bytes for files that will be saved, so that others that are saved at the same
+ * time do not count on the same space. The error says how much is free.
+ */
+int disk_reserve(struct service *s, uint64_t bytes, struct warren_error *err);
+void disk_release(struct service *s, uint64_t bytes);
 
 /*
  * lease.c: take @n units for @tenant; they replace the earlier amount of @lease. -EUSERS:

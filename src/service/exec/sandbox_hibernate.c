@@ -31,9 +31,10 @@ struct hibernate_op {
 	char id[ID_LEN + 1];
 	enum sandbox_cause cause;
 	uint64_t grace_ms;
-	bool runs;      /* the sandbox was not stopped before */
-	bool counted;   /* in sandbox.hibernating */
-	unsigned tries; /* how often another request woke or started it */
+	uint64_t reserved; /* bytes on the disk */
+	bool runs;         /* the sandbox was not stopped before */
+	bool counted;      /* in sandbox.hibernating */
+	unsigned tries;    /* how often another request woke or started it */
 	struct warren_error err;
 	struct hibernate_waiter *waiters;
 };
@@ -48,6 +49,7 @@ static void hibernate_end(struct hibernate_op *op, int r, const struct warren_er
 	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
 	struct sandbox *sandbox = hibernate_sandbox(op);
 
+	disk_release(op->service, op->reserved);
 	if (sandbox) {
 		sandbox->hibernating -= op->counted;
 		sandbox_execs(sandbox)->hibernating = NULL;
@@ -159,8 +161,11 @@ static void hibernate_on_stats(void *ctx, int r, const struct warren_stats *stat
 	struct hibernate_op *op = ctx;
 	struct sandbox *sandbox = hibernate_sandbox(op);
 	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t bytes = r < 0 || !stats ? 0 : stats->disk;
 
-	r = r < 0 ? 0 : disk_admit_bytes(op->service, stats->disk, &err);
+	r = disk_reserve(op->service, bytes, &err);
+	if (r == 0)
+		op->reserved = bytes;
 	if (!sandbox)
 		hibernate_gone(op);
 	else if (r < 0)
