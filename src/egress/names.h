@@ -46,7 +46,7 @@ struct names *names_free(struct names *t);
 int names_put(struct names *t, const char *text, uint32_t *ret_number) MUST_CHECK;
 /* Get the name with a number, and mark it as used; NULL: there is none. */
 const char *names_get(struct names *t, uint32_t number);
-/* Do not replace a number while it has connections: count them. */
+/* Count the connections of a number: a number with connections is not replaced. */
 void names_hold(struct names *t, uint32_t number);
 void names_release(struct names *t, uint32_t number);
 
