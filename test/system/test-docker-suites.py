@@ -38,6 +38,13 @@ HIBERNATE = ("a_use_wakes_a_sandbox_with_its_files", "many_uses_wake_it_once", "
              "it_survives_each_process_of_the_service", "a_hibernating_sandbox_is_deleted_with_its_files",
              "start_wakes_it_and_wake_on_use_is_obeyed", "an_idle_sandbox_hibernates_and_wakes", "a_deletion_ends_a_hibernation",
              "its_main_command_runs_again", "its_files_are_found_after_a_reboot", "no_file_is_lost_whenever_the_service_is_killed")
+SNAPSHOTS = ("a_snapshot_has_the_files_of_its_instant", "a_directory_that_replaced_another_is_kept",
+             "a_backend_refuses_snapshots_that_it_cannot_use", "a_snapshot_is_taken_while_files_are_written", "names_move_and_are_removed",
+             "another_tenant_sees_and_uses_nothing", "a_fork_has_files_environment_limits_and_labels",
+             "a_reset_brings_back_the_image_with_the_same_id", "a_reset_runs_the_main_command_again_and_renews_sessions",
+             "a_reset_goes_back_to_the_snapshot", "nothing_is_lost_whenever_the_service_is_killed",
+             "a_sandbox_continues_if_the_api_is_killed_during_a_copy", "a_reset_is_completed_whenever_the_service_is_killed",
+             "a_fork_that_exceeds_the_quota_creates_nothing")
 ESCAPES = ("directories_inside_can_be_entered", "the_directory_of_an_exec_cannot_lead_outside",
            "the_directory_of_a_session_cannot_lead_outside", "the_directory_of_a_swerex_command_cannot_lead_outside",
            "links_created_inside_cannot_lead_outside", "the_path_of_a_program_cannot_lead_outside", "a_search_for_a_program_cannot_lead_outside",
@@ -90,7 +97,7 @@ def the_hibernation_tests_pass_on_docker():
 
 @test
 def the_snapshot_tests_pass_on_docker():
-    suite("test-snapshots")
+    suite("test-snapshots", *SNAPSHOTS)
 
 
 @test
