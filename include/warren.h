@@ -407,11 +407,11 @@ struct warren_saved {
  */
 WARREN_PUBLIC int warren_save_files(struct warren_sandbox *sb, int dir, unsigned flags,
 				    struct warren_saved *ret, struct warren_error *err);
-/* A difference between the files of a sandbox and those of its image. */
+/* A difference between the files of a sandbox and those of its image or a snapshot. */
 struct warren_change {
 	uint32_t record_size; /* of this record, with the path; a multiple of 8 */
 	uint32_t kind;        /* 'A': added; 'C': changed; 'D': deleted */
-	/* The file; if it was deleted, that of the image. */
+	/* The file; if it was deleted, that of the image or snapshot. */
 	uint32_t mode; /* type and permissions, as in stat(2) */
 	uint32_t uid, gid;
 	uint32_t mtime_nsec;
@@ -424,6 +424,13 @@ struct warren_change {
 struct warren_diff {
 	uint64_t skip; /* do not return the first changes */
 	uint64_t max;  /* maximum number of changes to return; 0: WARREN_DIFF_MAX */
+	/*
+	 * The id of the image to compare with, whose layers begin with those of the
+	 * sandbox's image, such as a snapshot of the sandbox; NULL: the sandbox's image.
+	 */
+	const char *image;
+	unsigned seconds; /* give up after this time; 0: never */
+	int cancel;       /* give up when this descriptor can be read; 0: none */
 	/* The result: */
 	uint64_t n;    /* changes that were returned */
 	bool more;     /* there are more changes after these */
@@ -437,6 +444,8 @@ struct warren_diff {
  * but of a directory that was deleted, only the directory itself is returned. The time of
  * a directory, mounts, and files with the same contents and attributes as in the image
  * are no differences. The sandbox is not stopped: changes in the meantime may be missing.
+ * -ENOMEDIUM: there is no image .image; -EINVAL: its layers do not begin with those of
+ * the sandbox's image; -ETIMEDOUT, -ECANCELED: it gave up.
  */
 WARREN_PUBLIC int warren_diff(struct warren_sandbox *sb, int fd, struct warren_diff *diff,
 			      struct warren_error *err);

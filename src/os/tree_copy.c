@@ -326,8 +326,14 @@ static int link_copied(struct copy_state *s, const char *name, const struct stat
 
 static int note_copied(struct copy_state *s, const char *name, const struct stat *st)
 {
+	struct tree_copy *c = s->c;
 	char number[24];
 
+	c->linked++;
+	c->linked_paths += strlen(s->path) + strlen(name) + 2;
+	if (c->max_linked &&
+	    (c->linked > c->max_linked || c->linked_paths > c->max_linked_paths))
+		return -E2BIG;
 	(void)snprintf(number, sizeof(number), "%ju", (uintmax_t)st->st_ino);
 	return linkat(s->to, name, s->links, number, 0) < 0 ? -errno : 0;
 }
@@ -435,6 +441,11 @@ static int copy_one(struct copy_state *s, const char *name)
 				 "'%.400s/%.100s' is a device, which cannot be copied",
 				 s->path, name);
 	r = copy_file(s, name, &st);
+	if (r == -E2BIG)
+		return error_set(s->err, E2BIG,
+				 "it has too many files with several names (hard links): "
+				 "more than %ju, or their paths are too long",
+				 (uintmax_t)s->c->max_linked);
 	return r < 0 ? copy_failed(s, -r, "copy", name) : 0;
 }
 

@@ -43,10 +43,14 @@ struct tree_copy {
 	 * Refuse files of users other than root: the caller could not remove the copies.
 	 */
 	bool only_root;
+	/* Maximum number of files with several names (else -E2BIG); 0: no limit. */
+	uint64_t max_linked;
+	uint64_t max_linked_paths; /* of the paths that are recorded for them; bytes */
 	/* The result: */
 	uint64_t files;   /* all kinds, and directories */
 	uint64_t bytes;   /* contents, without holes */
 	uint64_t sockets; /* sockets that were skipped */
+	uint64_t linked, linked_paths;
 };
 
 /*

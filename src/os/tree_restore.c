@@ -10,13 +10,17 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/macro.h"
 #include "os/tree_copy.h"
 #include "os/tree_restore_internal.h"
 #include "os/tree_walk.h"
 
-/* The space that an entry takes in addition to its contents. */
+/* The maximum length of a part of a long path. */
+#define RESTORE_PART_MAX 2048
+/* The space that a file takes in addition to its contents, and each of its names. */
 #define RESTORE_ENTRY_SIZE 4096U
+#define RESTORE_NAME_SIZE  320U
 
 /* The state of a restoration, in one mapping. */
 struct restore_state {
@@ -63,17 +67,37 @@ static uint64_t restore_size(const struct tree_entry *e)
 	return (uint64_t)e->st.st_blocks * 512;
 }
 
+/* The space that one name needs: all names of a file in the copy share its contents. */
+static uint64_t restore_share(const struct tree_entry *old)
+{
+	uint64_t n = old->in_upper && old->st.st_nlink > 1 ? old->st.st_nlink : 1;
+
+	return (restore_size(old) + RESTORE_ENTRY_SIZE + n - 1) / n + RESTORE_NAME_SIZE;
+}
+
+/* Is the space of a file that will be removed free then? */
+static bool restore_frees(struct restore_state *s, const struct tree_entry *new)
+{
+	return new->in_upper && (new->st.st_nlink <= 1 || S_ISDIR(new->st.st_mode) ||
+				 restore_links_last(s->links, &new->st));
+}
+
 static int restore_count(struct tree_walk *w, const struct tree_pair *p)
 {
 	struct restore_state *s = w->ctx;
 	bool same = restore_same_type(p), dir = restore_is_dir(&p->old);
 
+	if (s->t->deadline && clock_now() > s->t->deadline)
+		return error_set(s->err, ETIMEDOUT,
+				 "there was not enough time to find what changed");
+	if (dir && w->depth + 1 == TREE_WALK_DEPTH_MAX)
+		return restore_failed(s, ELOOP, "restore");
 	if (restore_keeps(p))
 		return 0;
-	if (p->new.exists && !same && p->new.in_upper && p->new.st.st_nlink <= 1)
+	if (p->new.exists && !same && restore_frees(s, &p->new))
 		s->gain += restore_size(&p->new);
 	if (p->old.exists && !same)
-		s->need += restore_size(&p->old) + RESTORE_ENTRY_SIZE;
+		s->need += restore_share(&p->old);
 	if (same && !dir && tree_compare(&s->compare, p, true) != 1) {
 		uint64_t old = restore_size(&p->old),
 			 new = p->new.in_upper ? restore_size(&p->new) : 0;
@@ -296,6 +320,38 @@ static int restore_file(struct restore_state *s, const struct tree_pair *p)
 	return tree_compare(&s->compare, p, true) == 1 ? 0 : restore_rewrite(s, p);
 }
 
+/* Did the file have several names? */
+static bool restore_had_names(const struct tree_pair *p)
+{
+	return p->old.in_upper && p->old.st.st_nlink > 1;
+}
+
+/* Link to @path below @root, which may be longer than the kernel accepts. */
+static int restore_link(int root, const char *path, int dir, const char *name)
+{
+	AUTO_CLOSE int at = -1;
+	char part[RESTORE_PART_MAX + 1];
+
+	while (strlen(path) > RESTORE_PART_MAX) {
+		const char *end = memrchr(path, '/', RESTORE_PART_MAX);
+		int next;
+
+		if (!end)
+			return -ENAMETOOLONG;
+		(void)memcpy(part, path, (size_t)(end - path));
+		part[end - path] = '\0';
+		next = openat(at < 0 ? root : at, part,
+			      O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0)
+			return -errno;
+		if (at >= 0)
+			(void)close(at);
+		at = next;
+		path = end + 1;
+	}
+	return linkat(at < 0 ? root : at, path, dir, name, 0) < 0 ? -errno : 0;
+}
+
 /* A file with several names, before or now. */
 static int restore_linked(struct restore_state *s, const struct tree_pair *p)
 {
@@ -305,6 +361,8 @@ static int restore_linked(struct restore_state *s, const struct tree_pair *p)
 	const char *other = NULL;
 
 	s->fresh = false;
+	if (restore_links_full(s->links) && !restore_had_names(p))
+		return p->new.exists ? restore_replace(s, p) : restore_file(s, p);
 	switch (restore_links_find(s->links, &p->old.st, new, &other)) {
 	case RESTORE_LINK_SAME:
 		return 0;
@@ -312,7 +370,7 @@ static int restore_linked(struct restore_state *s, const struct tree_pair *p)
 		if (p->new.exists && unlinkat(dir, p->name, 0) < 0)
 			return -errno;
 		s->t->restored++;
-		return linkat(s->t->root, other + 1, dir, p->name, 0) < 0 ? -errno : 0;
+		return restore_link(s->t->root, other + 1, dir, p->name);
 	case RESTORE_LINK_TAKEN:
 		r = restore_replace(s, p);
 		break;
@@ -328,8 +386,7 @@ static int restore_linked(struct restore_state *s, const struct tree_pair *p)
 static int restore_write(struct tree_walk *w, const struct tree_pair *p)
 {
 	struct restore_state *s = w->ctx;
-	bool linked = (p->old.in_upper && p->old.st.st_nlink > 1) ||
-		      (p->new.in_upper && p->new.st.st_nlink > 1);
+	bool linked = restore_had_names(p) || (p->new.in_upper && p->new.st.st_nlink > 1);
 	int r;
 
 	if (restore_keeps(p) || !p->old.exists)
@@ -382,8 +439,8 @@ static int restore_pass(struct restore_state *s,
 			int (*visit)(struct tree_walk *w, const struct tree_pair *p),
 			int (*leave)(struct tree_walk *w, const struct tree_pair *p))
 {
-	const struct tree_side old = { s->t->copy, s->t->lower },
-			       new = { s->t->upper, s->t->lower };
+	const struct tree_side old = tree_side(s->t->copy, s->t->lower),
+			       new = tree_side(s->t->upper, s->t->lower);
 	int r;
 
 	s->walk.visit = visit;
@@ -404,12 +461,27 @@ static int restore_root(struct restore_state *s)
 	return r < 0 ? restore_failed(s, -r, "restore") : 0;
 }
 
+/* Each of these passes has its own record of files with several names. */
+static int restore_plan(struct restore_state *s)
+{
+	int r;
+
+	s->links = restore_links_new();
+	r = s->links ? restore_pass(s, restore_count, NULL)
+		     : error_errno(s->err, ENOMEM, "restore the files");
+	restore_links_free(s->links);
+	s->links = NULL;
+	return r < 0 ? r : restore_check_space(s);
+}
+
 static int restore_run(struct restore_state *s)
 {
-	int r = restore_pass(s, restore_count, NULL);
+	int r = restore_plan(s);
 
-	if (r == 0)
-		r = restore_check_space(s);
+	if (r == 0) {
+		s->links = restore_links_new();
+		r = s->links ? 0 : error_errno(s->err, ENOMEM, "restore the files");
+	}
 	if (r == 0)
 		r = restore_pass(s, restore_remove, restore_leave);
 	if (r == 0)
@@ -428,9 +500,8 @@ int tree_restore(struct tree_restore *t, struct warren_error *err)
 	s->t = t;
 	s->err = err;
 	s->roots[0] = t->root;
-	s->links = restore_links_new();
 	t->removed = t->restored = t->changed = 0;
-	r = s->links ? restore_run(s) : error_errno(err, ENOMEM, "restore the files");
+	r = restore_run(s);
 	restore_links_free(s->links);
 	(void)munmap(s, sizeof(*s));
 	return r;

@@ -23,16 +23,25 @@
 
 #include "base/error.h"
 
+/*
+ * Maximum number of files with several names in the copy, and of bytes of one path of
+ * each: a copy with more cannot be restored exactly, so it must not be made.
+ */
+#define TREE_RESTORE_LINKED_MAX (512U << 10)
+#define TREE_RESTORE_PATHS_MAX  (128UL << 20)
+
 struct tree_restore {
 	int copy;  /* the copy of the upper directory */
 	int upper; /* the present upper directory */
 	int lower; /* the directory below it */
 	int root;  /* the mounted root */
+	/* When to give up, while nothing has changed (clock.h); 0: never. */
+	uint64_t deadline;
 	/* The result: */
 	uint64_t removed, restored, changed;
 };
 
-/* -ENOSPC: the space is not sufficient, and nothing has changed. */
+/* -ENOSPC, -ELOOP, -ETIMEDOUT: nothing has changed. */
 int tree_restore(struct tree_restore *t, struct warren_error *err);
 
 #endif /* OS_TREE_RESTORE_H */

@@ -34,6 +34,13 @@ enum restore_link {
 /* @new is NULL if the name does not exist in the upper directory. */
 enum restore_link restore_links_find(struct restore_links *l, const struct stat *old,
 				     const struct stat *new, const char **ret_path);
+/*
+ * Another name of the file @st will be removed. Return whether it was the last one; false
+ * as well if there is no room to count them.
+ */
+bool restore_links_last(struct restore_links *l, const struct stat *st);
+/* Is there no room for another file? */
+bool restore_links_full(const struct restore_links *l);
 /* Record that the file @old is now @new (NULL: a file that was created), at @path.
  * -ENOMEM: there are too many. */
 int restore_links_add(struct restore_links *l, const struct stat *old,

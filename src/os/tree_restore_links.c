@@ -5,9 +5,10 @@
 #include <sys/mman.h>
 
 #include "base/macro.h"
+#include "os/tree_restore.h"
 #include "os/tree_restore_internal.h"
 
-#define RESTORE_LINKS_MAX  (1U << 20) /* a power of two; at most half of it is used */
+#define RESTORE_LINKS_MAX  (1U << 21) /* a power of two; at most half of it is used */
 #define RESTORE_PATHS_SIZE (256UL << 20)
 
 struct restore_row {
@@ -16,7 +17,8 @@ struct restore_row {
 	ino_t ino;
 	dev_t other_dev; /* the file of the other tree */
 	ino_t other_ino;
-	size_t path; /* in the root; only in by_old */
+	size_t path;     /* in the root; only in by_old */
+	nlink_t removed; /* number of names that will be removed; only in by_new */
 };
 
 /* Pages that are not used take no memory. */
@@ -68,6 +70,28 @@ enum restore_link restore_links_find(struct restore_links *l, const struct stat 
 	}
 	return new &&restore_links_row(l->by_new, new)->used ? RESTORE_LINK_TAKEN
 							     : RESTORE_LINK_FIRST;
+}
+
+bool restore_links_last(struct restore_links *l, const struct stat *st)
+{
+	struct restore_row *row = restore_links_row(l->by_new, st);
+
+	if (!row->used && l->n == RESTORE_LINKS_MAX / 2)
+		return false;
+	if (!row->used) {
+		*row = (struct restore_row){ .used = true,
+					     .dev = st->st_dev,
+					     .ino = st->st_ino };
+		l->n++;
+	}
+	return ++row->removed == st->st_nlink;
+}
+
+/* Files that had one name need no room, so that some is left for those of the copy. */
+bool restore_links_full(const struct restore_links *l)
+{
+	return l->n >= RESTORE_LINKS_MAX / 2 - TREE_RESTORE_LINKED_MAX ||
+	       l->paths_used >= sizeof(l->paths) - TREE_RESTORE_PATHS_MAX;
 }
 
 int restore_links_add(struct restore_links *l, const struct stat *old,

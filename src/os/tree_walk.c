@@ -63,14 +63,15 @@ static bool walk_has(struct tree_walk *w, int dir, const char *name, struct stat
 static void walk_find(struct tree_walk *w, const struct tree_side *side, const char *name,
 		      struct tree_entry *ret)
 {
+	size_t i = 0;
+
 	*ret = (struct tree_entry){ .dir = -1 };
-	if (walk_has(w, side->upper, name, &ret->st)) {
+	while (i < side->n_uppers && !walk_has(w, side->uppers[i], name, &ret->st))
+		i++;
+	ret->in_upper = i < side->n_uppers;
+	if (ret->in_upper || walk_has(w, side->lower, name, &ret->st)) {
 		ret->exists = !walk_is_whiteout(&ret->st);
-		ret->in_upper = true;
-		ret->dir = side->upper;
-	} else if (walk_has(w, side->lower, name, &ret->st)) {
-		ret->exists = !walk_is_whiteout(&ret->st);
-		ret->dir = side->lower;
+		ret->dir = ret->in_upper ? side->uppers[i] : side->lower;
 	}
 }
 
@@ -96,19 +97,30 @@ static void walk_open_side(struct tree_walk *w, const struct tree_side *from,
 			   const char *name, const struct tree_entry *e,
 			   struct tree_side *ret)
 {
-	*ret = (struct tree_side){ -1, -1 };
+	*ret = tree_side(-1, -1);
 	if (!e->exists || !S_ISDIR(e->st.st_mode))
 		return;
-	if (e->in_upper)
-		ret->upper = walk_open(w, from->upper, name);
-	if (!e->in_upper || (ret->upper >= 0 && !walk_is_opaque(ret->upper)))
-		ret->lower = walk_open(w, from->lower, name);
+	for (size_t i = 0; i < from->n_uppers; i++) {
+		struct stat st;
+		int fd;
+
+		if (!walk_has(w, from->uppers[i], name, &st))
+			continue;
+		/* Something else, or an opaque directory, hides what is below it. */
+		fd = S_ISDIR(st.st_mode) ? walk_open(w, from->uppers[i], name) : -1;
+		if (fd < 0)
+			return;
+		ret->uppers[ret->n_uppers++] = fd;
+		if (walk_is_opaque(fd))
+			return;
+	}
+	ret->lower = walk_open(w, from->lower, name);
 }
 
 static void walk_close_side(struct tree_side *side)
 {
-	if (side->upper >= 0)
-		(void)close(side->upper);
+	for (size_t i = 0; i < side->n_uppers; i++)
+		(void)close(side->uppers[i]);
 	if (side->lower >= 0)
 		(void)close(side->lower);
 }
@@ -166,11 +178,26 @@ static int walk_one(struct tree_walk *w, const char *name)
 	return r;
 }
 
-/* Walk through the entries of @dir that are in none of the directories @not. */
-static int walk_entries(struct tree_walk *w, int dir, int not_a, int not_b)
+/* Is the entry in one of the first @n upper directories? */
+static bool walk_is_above(struct tree_walk *w, const struct tree_side *side, size_t n,
+			  const char *name)
 {
-	char *entries = w->levels[w->depth].entries;
 	struct stat st;
+
+	for (size_t i = 0; i < n; i++)
+		if (walk_has(w, side->uppers[i], name, &st))
+			return true;
+	return false;
+}
+
+/*
+ * Walk through the entries of @dir that are in none of the first @n_new and @n_old upper
+ * directories of the two sides.
+ */
+static int walk_entries(struct tree_walk *w, int dir, size_t n_new, size_t n_old)
+{
+	const struct tree_walk_level *l = &w->levels[w->depth];
+	char *entries = w->levels[w->depth].entries;
 	long n;
 
 	if (dir < 0)
@@ -181,8 +208,8 @@ static int walk_entries(struct tree_walk *w, int dir, int not_a, int not_b)
 			int r;
 
 			at += e->size;
-			if (walk_has(w, not_a, e->name, &st) ||
-			    walk_has(w, not_b, e->name, &st))
+			if (walk_is_above(w, &l->new, n_new, e->name) ||
+			    walk_is_above(w, &l->old, n_old, e->name))
 				continue;
 			r = walk_one(w, e->name);
 			if (r < 0)
@@ -194,15 +221,18 @@ static int walk_entries(struct tree_walk *w, int dir, int not_a, int not_b)
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as TREE_WALK_DEPTH_MAX */
 static int walk_dir(struct tree_walk *w)
 {
-	const struct tree_walk_level *l = &w->levels[w->depth];
-	int r = walk_entries(w, l->new.upper, -1, -1);
+	const struct tree_side *old = &w->levels[w->depth].old,
+			       *new = &w->levels[w->depth].new;
+	int r = 0;
 
-	if (r == 0)
-		r = walk_entries(w, l->old.upper, l->new.upper, -1);
+	for (size_t i = 0; r == 0 && i < new->n_uppers; i++)
+		r = walk_entries(w, new->uppers[i], i, 0);
+	for (size_t i = 0; r == 0 && i < old->n_uppers; i++)
+		r = walk_entries(w, old->uppers[i], new->n_uppers, i);
 	/* If only one of the trees shows the lower directory, all of it differs. */
-	if (r == 0 && (l->old.lower < 0) != (l->new.lower < 0))
-		r = walk_entries(w, l->old.lower < 0 ? l->new.lower : l->old.lower,
-				 l->new.upper, l->old.upper);
+	if (r == 0 && (old->lower < 0) != (new->lower < 0))
+		r = walk_entries(w, old->lower < 0 ? new->lower : old->lower,
+				 new->n_uppers, old->n_uppers);
 	return r;
 }
 
@@ -217,15 +247,26 @@ static void walk_raise_limit(void)
 	}
 }
 
-/* Directories are read from their beginning, however often they are walked through. */
-static struct tree_side walk_copy_side(const struct tree_side *side)
+static int walk_reopen(struct tree_walk *w, int dir)
 {
-	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int fd = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	return (struct tree_side){
-		.upper = side->upper < 0 ? -1 : openat(side->upper, ".", flags),
-		.lower = side->lower < 0 ? -1 : openat(side->lower, ".", flags),
-	};
+	if (dir >= 0 && fd < 0)
+		w->error = errno;
+	return fd;
+}
+
+/* Directories are read from their beginning, however often they are walked through. */
+static void walk_copy_side(struct tree_walk *w, const struct tree_side *side,
+			   struct tree_side *ret)
+{
+	*ret = tree_side(-1, walk_reopen(w, side->lower));
+	for (size_t i = 0; i < side->n_uppers; i++) {
+		int fd = walk_reopen(w, side->uppers[i]);
+
+		if (fd >= 0)
+			ret->uppers[ret->n_uppers++] = fd;
+	}
 }
 
 int tree_walk(struct tree_walk *w, const struct tree_side *old,
@@ -234,7 +275,7 @@ int tree_walk(struct tree_walk *w, const struct tree_side *old,
 	size_t size = sizeof(*w->levels) * TREE_WALK_DEPTH_MAX;
 	void *levels = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	int r = 0;
+	int r;
 
 	if (levels == MAP_FAILED)
 		return -ENOMEM;
@@ -244,15 +285,11 @@ int tree_walk(struct tree_walk *w, const struct tree_side *old,
 	w->depth = 0;
 	w->path_length = 0;
 	w->path[0] = '\0';
-	w->levels->old = walk_copy_side(old);
-	w->levels->new = walk_copy_side(new);
-	if ((old->upper >= 0 && w->levels->old.upper < 0) ||
-	    (new->upper >= 0 && w->levels->new.upper < 0) ||
-	    (old->lower >= 0 && w->levels->old.lower < 0) ||
-	    (new->lower >= 0 && w->levels->new.lower < 0))
-		r = -errno;
+	walk_copy_side(w, old, &w->levels->old);
+	walk_copy_side(w, new, &w->levels->new);
+	r = w->error ? -w->error : walk_dir(w);
 	if (r == 0)
-		r = walk_dir(w);
+		r = -w->error;
 	walk_close_side(&w->levels->old);
 	walk_close_side(&w->levels->new);
 	(void)munmap(levels, size);

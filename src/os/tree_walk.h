@@ -2,7 +2,7 @@
 /*
  * tree_walk.h - walk two trees at the same time, where they may differ
  *
- * Each tree is a view of an overlay: an upper directory on top of a lower one, which is
+ * Each tree is a view of an overlay: upper directories on top of a lower one, which is
  * the same for both trees. So they can differ only where one of them has an upper
  * directory, and everything else is skipped. Whiteouts and opaque directories of upper
  * directories are understood; the lower directory is a plain one.
@@ -19,14 +19,28 @@
 
 #include "base/error.h"
 
-/* Each level needs up to four descriptors. */
-#define TREE_WALK_DEPTH_MAX 200
+/*
+ * Each level needs a descriptor for each directory of both sides. A tree that can be
+ * copied can be walked through: TREE_COPY_DEPTH_MAX is lower.
+ */
+#define TREE_WALK_DEPTH_MAX 512
 #define TREE_WALK_PATH_MAX  (TREE_WALK_DEPTH_MAX * 256)
+#define TREE_UPPERS_MAX     8
 
-/* The two parts of a directory of a tree; -1: it has no such part. */
+/* The parts of a directory of a tree. */
 struct tree_side {
-	int upper, lower;
+	int lower; /* -1: none */
+	size_t n_uppers;
+	int uppers[TREE_UPPERS_MAX]; /* the topmost first */
 };
+
+/* @upper -1: none. */
+static inline struct tree_side tree_side(int upper, int lower)
+{
+	return (struct tree_side){ .lower = lower,
+				   .n_uppers = upper >= 0,
+				   .uppers = { upper } };
+}
 
 /* An entry of a directory, in one of the trees. */
 struct tree_entry {

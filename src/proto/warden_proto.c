@@ -37,6 +37,7 @@ static const struct {
 	[WIRE_UNDO_FORGET] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_SNAPSHOT] = { sizeof(struct warden_proto_snapshot), false, true },
 	[WIRE_RESET] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_CANCEL] = { sizeof(struct warden_proto_cancel), false, false },
 };
 
 /* Return the number of strings in warden_proto_create before the environment: the texts
@@ -120,6 +121,11 @@ static bool snapshot_whole(const struct warden_proto_snapshot *m)
 	return memchr(m->snapshot, 0, sizeof(m->snapshot)) && id_valid(m->snapshot);
 }
 
+static bool diff_whole(const struct warden_proto_diff *m)
+{
+	return memchr(m->image, 0, sizeof(m->image)) && m->seconds <= WIRE_DIFF_SECONDS;
+}
+
 int warden_proto_check(const void *data, size_t size)
 {
 	const struct warden_proto_header *h = data;
@@ -141,6 +147,8 @@ int warden_proto_check(const void *data, size_t size)
 	if (h->type == WIRE_VOLUME && !volume_whole(data))
 		return -EPROTO;
 	if (h->type == WIRE_SNAPSHOT && !snapshot_whole(data))
+		return -EPROTO;
+	if (h->type == WIRE_DIFF && !diff_whole(data))
 		return -EPROTO;
 	if (h->type == WIRE_LIST &&
 	    !memchr(((const struct warden_proto_list *)data)->after, 0,

@@ -75,6 +75,12 @@ enum warden_proto_type {
 	 */
 	WIRE_SNAPSHOT,
 	WIRE_RESET, /* struct warden_proto_sandbox; HIBERNATE, but without its files */
+	/*
+	 * struct warden_proto_cancel: end the request of the same connection that has
+	 * this number, if it can be cancelled; it is answered with ECANCELED. This
+	 * request is always answered with success.
+	 */
+	WIRE_CANCEL,
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */
@@ -113,16 +119,32 @@ struct warden_proto_update {
 };
 
 /*
- * Compare the sandbox with its image. The reply has a file with records of the type
- * struct warren_change, and a struct warren_diff.
+ * Compare the sandbox with its image, or with the image @image, which is an id. The reply
+ * has a file with records of the type struct warren_change, and a struct
+ * warden_proto_changes. Can be cancelled.
  */
-#define WIRE_DIFF_MAX 20000
+#define WIRE_DIFF_MAX     20000
+#define WIRE_DIFF_SECONDS 120
 
 struct warden_proto_diff {
 	struct warden_proto_header h;
 	char id[16];
 	uint64_t skip;
-	uint64_t max; /* at most WIRE_DIFF_MAX */
+	uint64_t max;     /* at most WIRE_DIFF_MAX */
+	uint64_t seconds; /* time after which to give up; at most WIRE_DIFF_SECONDS */
+	char image[80];   /* "": the sandbox's own */
+};
+
+struct warden_proto_changes {
+	uint64_t n;
+	uint32_t more;     /* 1: there are more changes after these */
+	uint32_t too_deep; /* 1: see struct warren_diff */
+};
+
+struct warden_proto_cancel {
+	struct warden_proto_header h;
+	uint32_t request; /* h.seq of the request */
+	uint32_t pad;
 };
 
 struct warden_proto_stats {

@@ -13,7 +13,8 @@
  * threads are free than this tenant already uses there, and while its backend leaves a
  * quarter of the lane to others.
  *
- * Requests for one sandbox are carried out one at a time, in the order of their arrival.
+ * Requests for one sandbox are carried out one at a time, in the order of their arrival,
+ * except those that only read its files: these can be cancelled, too.
  * This includes requests of an api that died in the meantime: its successor destroys
  * half-created sandboxes, and must not overtake their creation. So a request keeps a
  * duplicate of the connection on which it came; writing to a connection without a reader
@@ -23,6 +24,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +40,7 @@ enum lane {
 	LANE_MAKE,  /* requests that create or contact a sandbox */
 	LANE_END,   /* destroy */
 	LANE_COUNT, /* stats, list and probe */
+	LANE_READ,  /* requests that read files of a sandbox */
 	LANE_MAX,
 };
 
@@ -45,18 +48,20 @@ static const unsigned lane_threads[LANE_MAX] = {
 	[LANE_MAKE] = WARDEN_SLOW_THREADS,
 	[LANE_END] = WARDEN_SLOW_THREADS / 2,
 	[LANE_COUNT] = WARDEN_SLOW_THREADS / 2,
+	[LANE_READ] = WARDEN_SLOW_THREADS / 2,
 };
 
 struct slow_job {
 	struct slow_job *next;
 	enum lane lane;
 	int sock;
+	int cancel; /* an eventfd, written when the request is cancelled; -1: none */
 	size_t size;
 	_Alignas(8) char msg[];
 };
 
 struct slow {
-	void (*fn)(void *ctx, const void *msg, size_t size, int sock);
+	slow_fn fn;
 	void *ctx;
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a job was added or has ended, or a thread has ended */
@@ -73,8 +78,7 @@ struct slow_thread {
 	enum lane lane;
 };
 
-struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int sock),
-		      void *ctx)
+struct slow *slow_new(slow_fn fn, void *ctx)
 {
 	struct slow *s = calloc(1, sizeof(*s));
 
@@ -90,6 +94,8 @@ struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int so
 static void backend_threads_job_free(struct slow_job *job)
 {
 	(void)close(job->sock);
+	if (job->cancel >= 0)
+		(void)close(job->cancel);
 	free(job);
 }
 
@@ -107,15 +113,23 @@ static enum lane lane_of(uint32_t type)
 	case WIRE_LIST:
 	case WIRE_PROBE:
 		return LANE_COUNT;
+	case WIRE_DIFF:
+		return LANE_READ;
 	default:
 		return LANE_MAKE;
 	}
 }
 
+/* The sandbox that no other request may concern at the same time; NULL: none. */
+static const char *backend_threads_id(const struct slow_job *job)
+{
+	return job->lane == LANE_READ ? NULL : warden_proto_id(job->msg);
+}
+
 static bool is_busy(const struct slow *s, const char *id)
 {
 	for (const struct slow_job *job = s->running; id && job; job = job->next) {
-		const char *theirs = warden_proto_id(job->msg);
+		const char *theirs = backend_threads_id(job);
 
 		if (theirs && strcmp(theirs, id) == 0)
 			return true;
@@ -126,10 +140,10 @@ static bool is_busy(const struct slow *s, const char *id)
 /* Does an earlier request for the same sandbox wait? */
 static bool is_overtaking(const struct slow *s, const struct slow_job *job)
 {
-	const char *id = warden_proto_id(job->msg);
+	const char *id = backend_threads_id(job);
 
 	for (const struct slow_job *j = s->waiting; id && j != job; j = j->next) {
-		const char *theirs = warden_proto_id(j->msg);
+		const char *theirs = backend_threads_id(j);
 
 		if (theirs && strcmp(theirs, id) == 0)
 			return true;
@@ -163,7 +177,7 @@ static struct slow_job *backend_threads_take(struct slow *s, enum lane lane)
 	for (struct slow_job **p = &s->waiting; *p; p = &(*p)->next) {
 		struct slow_job *job = *p;
 
-		if (job->lane != lane || is_busy(s, warden_proto_id(job->msg)) ||
+		if (job->lane != lane || is_busy(s, backend_threads_id(job)) ||
 		    !has_share(s, job) || is_overtaking(s, job))
 			continue;
 		*p = job->next;
@@ -191,7 +205,7 @@ static void *slow_main(void *arg)
 			continue;
 		}
 		(void)pthread_mutex_unlock(&s->lock);
-		s->fn(s->ctx, job->msg, job->size, job->sock);
+		s->fn(s->ctx, job->msg, job->size, job->sock, job->cancel);
 		(void)pthread_mutex_lock(&s->lock);
 		(void)LIST_REMOVE(s->running, job);
 		s->bytes -= job->size;
@@ -234,18 +248,25 @@ static void add_thread(struct slow *s, enum lane lane)
 
 int slow_put(struct slow *s, const void *msg, size_t size, int sock)
 {
+	const struct warden_proto_header *h = msg;
 	struct slow_job *job = malloc(sizeof(*job) + size);
 	int r = 0;
 
 	if (!job)
 		return -ENOMEM;
-	*job = (struct slow_job){ .sock = fcntl(sock, F_DUPFD_CLOEXEC, 0), .size = size };
-	if (job->sock < 0) {
+	*job = (struct slow_job){ .lane = lane_of(h->type),
+				  .sock = fcntl(sock, F_DUPFD_CLOEXEC, 0),
+				  .cancel = -1,
+				  .size = size };
+	if (job->lane == LANE_READ)
+		job->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (job->sock < 0 || (job->lane == LANE_READ && job->cancel < 0)) {
+		if (job->sock >= 0)
+			(void)close(job->sock);
 		free(job);
 		return -EMFILE;
 	}
 	(void)memcpy(job->msg, msg, size);
-	job->lane = lane_of(backend_threads_head(job)->type);
 	(void)pthread_mutex_lock(&s->lock);
 	add_thread(s, job->lane);
 	if (s->threads[job->lane] > 0 && s->n_waiting < WAITING_MAX &&
@@ -260,6 +281,22 @@ int slow_put(struct slow *s, const void *msg, size_t size, int sock)
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 	return r;
+}
+
+static void backend_threads_cancel(const struct slow_job *jobs, const uint32_t *seq)
+{
+	for (const struct slow_job *job = jobs; job; job = job->next)
+		if (job->cancel >= 0 && (!seq || backend_threads_head(job)->seq == *seq))
+			(void)eventfd_write(job->cancel, 1);
+}
+
+/* A request that waits ends when its turn comes. */
+void slow_cancel(struct slow *s, const uint32_t *seq)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	backend_threads_cancel(s->waiting, seq);
+	backend_threads_cancel(s->running, seq);
+	(void)pthread_mutex_unlock(&s->lock);
 }
 
 struct slow *slow_stop(struct slow *s)

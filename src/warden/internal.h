@@ -39,11 +39,16 @@ int engines_get(struct engines *all, const char *name, struct warren **ret,
 
 struct slow;
 
-/* @fn carries out a request on one of the threads and sends the reply to @sock. */
-struct slow *slow_new(void (*fn)(void *ctx, const void *msg, size_t size, int sock),
-		      void *ctx);
+/*
+ * Carries out a request on one of the threads and sends the reply to @sock. It ends when
+ * @cancel can be read; -1: it cannot be cancelled.
+ */
+typedef void (*slow_fn)(void *ctx, const void *msg, size_t size, int sock, int cancel);
+struct slow *slow_new(slow_fn fn, void *ctx);
 /* Queue a request; @msg and @sock are copied. -EAGAIN: the queue is full. */
 int slow_put(struct slow *s, const void *msg, size_t size, int sock);
+/* Cancel the requests with the number *@seq (NULL: all), as far as they allow it. */
+void slow_cancel(struct slow *s, const uint32_t *seq);
 /*
  * Drops waiting requests. Returns @s if a request is still in progress; then @s must not
  * be freed.

@@ -55,6 +55,7 @@ struct work {
 	int sock;
 	struct buf reply; /* data that follows struct warden_proto_reply */
 	int fd;           /* sent with the reply; -1: none */
+	int cancel;       /* end the request when this can be read; -1: never */
 };
 
 /* Find a sandbox without contacting it, so that the warden never waits for a process
@@ -266,7 +267,13 @@ static int warden_do_diff(struct work *k, const void *msg, struct warren_error *
 {
 	const struct warden_proto_diff *m = msg;
 	AUTO_CLOSE int fd = memfd_create("warren-diff", MFD_CLOEXEC);
-	struct warren_diff diff = { .skip = m->skip, .max = m->max };
+	struct warren_diff diff = { .skip = m->skip,
+				    .max = m->max,
+				    .image = m->image[0] ? m->image : NULL,
+				    .seconds = m->seconds ? (unsigned)m->seconds
+							  : WIRE_DIFF_SECONDS,
+				    .cancel = k->cancel > 0 ? k->cancel : 0 };
+	struct warden_proto_changes changes;
 	struct warren_sandbox *sb = NULL;
 	int r;
 
@@ -280,7 +287,10 @@ static int warden_do_diff(struct work *k, const void *msg, struct warren_error *
 	sb = warren_release(sb);
 	if (r < 0)
 		return r;
-	buf_add(&k->reply, &diff, sizeof(diff));
+	changes = (struct warden_proto_changes){ .n = diff.n,
+						 .more = diff.more,
+						 .too_deep = diff.too_deep };
+	buf_add(&k->reply, &changes, sizeof(changes));
 	k->fd = TAKE_FD(fd);
 	return 0;
 }
@@ -321,6 +331,15 @@ static int warden_do_undo_forget(struct work *k, const void *msg,
 	const struct warden_proto_sandbox *sandbox = msg;
 
 	return warren_undo_forget(k->engine, sandbox->id, err);
+}
+
+static int warden_do_cancel(struct work *k, const void *msg,
+			    struct warren_error *err UNUSED)
+{
+	const struct warden_proto_cancel *m = msg;
+
+	slow_cancel(k->w->slow, &m->request);
+	return 0;
 }
 
 /* Afterwards, a CREATE with .restore creates the sandbox again, from its image. */
@@ -528,6 +547,7 @@ static const struct {
 	[WIRE_RESET] = { warden_do_reset, true },
 	[WIRE_VOLUME] = { warden_do_volume, false },
 	[WIRE_TRUST] = { warden_do_trust, true },
+	[WIRE_CANCEL] = { warden_do_cancel, false },
 };
 
 static int carry_out_one(struct work *k, const void *msg, struct warren_error *err)
@@ -579,7 +599,7 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 static bool warden_has_no_engine(uint32_t type)
 {
 	return type == WIRE_IMAGE || type == WIRE_HEALTH || type == WIRE_EGRESS ||
-	       type == WIRE_VOLUME;
+	       type == WIRE_VOLUME || type == WIRE_CANCEL;
 }
 
 static void warden_answer(struct work *k, const void *msg, size_t size)
@@ -604,14 +624,22 @@ static void warden_answer(struct work *k, const void *msg, size_t size)
 		(void)close(k->fd);
 }
 
-static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
+static void warden_carry_out_slowly(void *ctx, const void *msg, size_t size, int sock,
+				    int cancel)
 {
-	struct work k = {
-		.w = ctx, .sock = sock, .reply = BUF_INIT(WIRE_MESSAGE_MAX), .fd = -1
-	};
+	struct work k = { .w = ctx,
+			  .sock = sock,
+			  .reply = BUF_INIT(WIRE_MESSAGE_MAX),
+			  .fd = -1,
+			  .cancel = cancel };
 
 	warden_answer(&k, msg, size);
 	buf_done(&k.reply);
+}
+
+static void warden_carry_out(void *ctx, const void *msg, size_t size, int sock)
+{
+	warden_carry_out_slowly(ctx, msg, size, sock, -1);
 }
 
 /* Does the request copy or compare the files of a sandbox? */
@@ -678,7 +706,7 @@ int warden_open(const struct warren_options *options, bool native,
 	volume_recover(policy->volumes);
 	w->probes = probes_new();
 	w->turns = turns_new(&native_ops, w);
-	w->slow = slow_new(warden_carry_out, w);
+	w->slow = slow_new(warden_carry_out_slowly, w);
 	w->images = images_new();
 	r = w->slow && w->images && w->probes && w->turns
 		    ? engines_new(options, native, backends, n, &w->engines, err)
@@ -740,6 +768,11 @@ void warden_hold(struct warden *w, bool hold)
 
 bool warden_join(struct warden *w, unsigned ms)
 {
+	bool ended;
+
 	pool_tell(w->stock, -1);
-	return turns_join(w->turns, ms);
+	ended = turns_join(w->turns, ms);
+	/* The api has ended: no client waits for what only reads. */
+	slow_cancel(w->slow, NULL);
+	return ended;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-diff.c - the changed files of a sandbox are listed, and nothing else */
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "lib/durable-sandbox.h"
@@ -166,11 +167,48 @@ TEST(directories_that_are_too_deep_are_reported)
 	w = engine();
 	sb = make_durable(w);
 	run_well(sb,
-		 SH("cd /srv; i=0; while [ $i -lt 400 ]; do mkdir d; cd d; i=$((i+1)); "
+		 SH("cd /srv; i=0; while [ $i -lt 700 ]; do mkdir d; cd d; i=$((i+1)); "
 		    "done; : > /srv/after"));
 	text = changes_text(sb, &diff);
 	OK(diff.too_deep && has_line(text, "A /srv/after file"));
 	free(text);
+	sandbox_destroy(sb);
+	w = warren_close(w);
+}
+
+TEST(a_comparison_ends_at_its_limits)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_diff diff = { 0 };
+	struct warren_sandbox *sb;
+	struct warren *w;
+	int full[2];
+	char *text;
+
+	world_begin();
+	w = engine();
+	sb = make_durable(w);
+	run_well(sb, SH("python3 -c 'for i in range(3000): open(f\"/srv/{i:0200}\", "
+			"\"w\")'"));
+	/* What it writes is not read, so it cannot end. */
+	EQ(pipe2(full, O_CLOEXEC), 0);
+	diff.seconds = 1;
+	EQ(warren_diff(sb, full[1], &diff, &err), -ETIMEDOUT);
+	OK(strstr(err.msg, "more than 1 seconds"));
+	diff.seconds = 0;
+	diff.cancel = eventfd(1, EFD_CLOEXEC);
+	EQ(warren_diff(sb, full[1], &diff, &err), -ECANCELED);
+	(void)close(diff.cancel);
+	/* Limits that are not reached change nothing. */
+	diff = (struct warren_diff){ .seconds = 600, .cancel = eventfd(0, EFD_CLOEXEC) };
+	text = changes_text(sb, &diff);
+	EQ(diff.n, 3000);
+	free(text);
+	(void)close(diff.cancel);
+	(void)close(full[0]);
+	(void)close(full[1]);
+	diff = (struct warren_diff){ .image = "sha256:00" };
+	EQ(warren_diff(sb, -1, &diff, &err), -ENOMEDIUM);
 	sandbox_destroy(sb);
 	w = warren_close(w);
 }

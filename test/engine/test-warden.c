@@ -75,6 +75,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_UNDO_FORGET] = sizeof(struct warden_proto_sandbox),
 	[WIRE_SNAPSHOT] = sizeof(struct warden_proto_snapshot),
 	[WIRE_RESET] = sizeof(struct warden_proto_sandbox),
+	[WIRE_CANCEL] = sizeof(struct warden_proto_cancel),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)

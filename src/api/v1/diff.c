@@ -10,6 +10,8 @@
 #include "api/v1/file.h"
 #include "base/date.h"
 #include "base/utf8.h"
+#include "db/db.h"
+#include "service/core/diff.h"
 #include "service/core/undo.h"
 
 #define DIFF_LIST_BYTES (256U << 20)
@@ -58,8 +60,8 @@ static void v1_diff_put_change(struct json *j, const struct warren_change *c)
 	json_close(j, '}');
 }
 
-static void diff_answer(struct call *c, const struct warren_diff *diff, const char *data,
-			size_t size)
+static void diff_answer(struct call *c, const struct diff_result *result,
+			const char *data, size_t size)
 {
 	AUTO_BUF struct buf out = BUF_INIT(DIFF_LIST_BYTES);
 	struct json j = { .out = &out };
@@ -71,16 +73,28 @@ static void diff_answer(struct call *c, const struct warren_diff *diff, const ch
 	while ((change = diff_next(data, size, &at)))
 		v1_diff_put_change(&j, change);
 	json_close(&j, ']');
-	if (diff->more)
-		json_u64(&j, "next_offset", diff->skip + diff->n);
+	if (result->more)
+		json_u64(&j, "next_offset",
+			 (uint64_t)c->query.v[V1_LIST_CHANGES_QUERY_OFFSET].number +
+				 result->n);
 	else
 		json_nil(&j, "next_offset");
-	json_bool(&j, "too_deep", diff->too_deep);
+	json_bool(&j, "too_deep", result->too_deep);
 	json_close(&j, '}');
 	call_json(c, 200, &out);
 }
 
-static void diff_on_done(void *ctx, const struct warren_diff *diff, int fd,
+/* The image of a snapshot may be removed after its row was read. */
+static void diff_fail(struct call *c, const struct warren_error *err)
+{
+	if (err->code == ENOMEDIUM)
+		call_refuse(c, API_ERR_SNAPSHOT_NOT_FOUND, "there is no snapshot '%s'",
+			    c->query.v[V1_LIST_CHANGES_QUERY_SNAPSHOT].text);
+	else
+		call_fail(c, err);
+}
+
+static void diff_on_done(void *ctx, const struct diff_result *result,
 			 const struct warren_error *err)
 {
 	struct call *c = ctx;
@@ -88,33 +102,63 @@ static void diff_on_done(void *ctx, const struct warren_diff *diff, int fd,
 	size_t n = 0;
 	void *map = NULL;
 
-	if (c->req && !diff) {
-		call_fail(c, err);
-	} else if (c->req) {
-		if (fstat(fd, &st) == 0)
-			n = (size_t)st.st_size;
-		map = n > 0 ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-		if (map == MAP_FAILED)
-			call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-		else
-			diff_answer(c, diff, map, n);
-		if (map && map != MAP_FAILED)
-			(void)munmap(map, n);
+	c->state = NULL;
+	if (!result) {
+		diff_fail(c, err);
+		call_unref(c);
+		return;
 	}
-	if (fd >= 0)
-		(void)close(fd);
+	if (fstat(result->fd, &st) == 0)
+		n = (size_t)st.st_size;
+	map = n > 0 ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, result->fd, 0) : NULL;
+	if (map == MAP_FAILED)
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+	else
+		diff_answer(c, result, map, n);
+	if (map && map != MAP_FAILED)
+		(void)munmap(map, n);
+	(void)close(result->fd);
+	call_unref(c);
+}
+
+/* The client is gone, or has its answer. */
+static void diff_gone(struct call *c)
+{
+	struct diff_op *op = c->state;
+
+	c->state = NULL;
+	if (!op)
+		return;
+	sandbox_diff_cancel(op);
 	call_unref(c);
 }
 
 void v1_list_changes(struct call *c)
 {
+	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
 	struct sandbox *sandbox = call_sandbox(c);
 	struct api_value *v = c->query.v;
+	const char *word = v[V1_LIST_CHANGES_QUERY_SNAPSHOT].text;
+	struct diff_request request = {
+		.skip = (uint64_t)v[V1_LIST_CHANGES_QUERY_OFFSET].number,
+		.max = (uint64_t)v[V1_LIST_CHANGES_QUERY_LIMIT].number,
+		.timeout_ms = (uint64_t)v[V1_LIST_CHANGES_QUERY_TIMEOUT_MS].number,
+	};
 
-	if (sandbox)
-		sandbox_diff(sandbox, (uint64_t)v[V1_LIST_CHANGES_QUERY_OFFSET].number,
-			     (uint64_t)v[V1_LIST_CHANGES_QUERY_LIMIT].number,
-			     diff_on_done, call_ref(c));
+	if (!sandbox)
+		return;
+	if (word && db_get_snapshot(service_db(c->v1->service), c->caller.tenant, word,
+				    &row, &err) < 0) {
+		if (err.code == ENOENT)
+			call_refuse(c, API_ERR_SNAPSHOT_NOT_FOUND, "%s", err.msg);
+		else
+			call_fail(c, &err);
+		return;
+	}
+	request.image = word ? row.image : NULL;
+	c->gone = diff_gone;
+	c->state = sandbox_diff(sandbox, &request, diff_on_done, call_ref(c));
 }
 
 static void undo_on_done(void *ctx, const struct warren_undone *undone,

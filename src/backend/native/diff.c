@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * diff.c - compare the files of a sandbox with its image
+ * diff.c - compare the files of a sandbox with its image, or with a snapshot
  *
  * Everything that was written to the root is in the upper directory of its overlay; init
  * also has a view of the image's files below it. A child without privileges on the host
- * compares the two (files_child.h), and writes the differences to a file.
+ * compares the two (files_child.h), and writes the differences to a file. A snapshot is a
+ * view of the same image, with other upper directories (diff_layers.h).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "backend/native/diff_layers.h"
 #include "backend/native/files_child.h"
 #include "base/fd.h"
 #include "base/hosts.h"
@@ -18,7 +20,7 @@
 
 /* Maximum size of all records of a comparison. */
 #define DIFF_BYTES_MAX (16U << 20)
-#define DIFF_OUT_SIZE  (64U << 10)
+#define DIFF_OUT_SIZE  (256U << 10)
 
 /* What the child needs to know. */
 struct diff_request {
@@ -128,16 +130,18 @@ static int diff_visit(struct tree_walk *w, const struct tree_pair *pair)
 }
 
 /* Runs in the child. */
-static int diff_task(const struct files_child_task *task, const int *fds, int dir UNUSED,
+static int diff_task(const struct files_child_task *task, const int *fds, const int *dirs,
 		     struct files_child_report *report)
 {
-	struct tree_side old = { -1, fds[1] }, new = { fds[0], fds[1] };
+	struct tree_side old = tree_side(-1, fds[1]), new = tree_side(fds[0], fds[1]);
 	struct diff_state *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int r;
 
 	if (s == MAP_FAILED)
 		return error_errno(&report->err, ENOMEM, "compare");
+	for (; old.n_uppers < task->n_dirs; old.n_uppers++)
+		old.uppers[old.n_uppers] = dirs[old.n_uppers];
 	s->walk.visit = diff_visit;
 	s->walk.ctx = s;
 	s->request = task->ctx;
@@ -153,15 +157,20 @@ static int diff_task(const struct files_child_task *task, const int *fds, int di
 	return r < 0 ? error_errno(&report->err, -r, "compare") : 0;
 }
 
-int native_diff(void *state UNUSED, struct backend_sandbox *base, int fd,
-		struct warren_diff *diff, struct warren_error *err)
+_Static_assert(DIFF_OUT_SIZE > TREE_WALK_PATH_MAX, "a path does not fit");
+_Static_assert(DIFF_LAYERS_MAX <= TREE_UPPERS_MAX &&
+		       DIFF_LAYERS_MAX <= FILES_CHILD_DIRS_MAX,
+	       "the layers do not fit");
+
+static int diff_in_child(struct native_sandbox *sandbox, const struct diff_layers *layers,
+			 int fd, struct warren_diff *diff, struct warren_error *err)
 {
-	struct native_sandbox *sandbox = (struct native_sandbox *)base;
+	const struct files_child_limits limits = { diff->seconds, diff->cancel };
 	struct files_child child = FILES_CHILD_NONE;
 	struct files_child_report report;
 	struct diff_request request = { .skip = diff->skip, .max = diff->max };
 	struct files_child_task task = {
-		.n_fds = 3, .dir = -1, .ctx = &request, .run = diff_task
+		.n_fds = 3, .n_dirs = layers->n, .ctx = &request, .run = diff_task
 	};
 	AUTO_CLOSE int upper = -1, lower = -1;
 	int r = native_root_dir(sandbox, PROTO_ROLE_UPPER, &upper, err);
@@ -177,14 +186,28 @@ int native_diff(void *state UNUSED, struct backend_sandbox *base, int fd,
 	task.fds[0] = upper;
 	task.fds[1] = lower;
 	task.fds[2] = fd;
+	(void)memcpy(task.dirs, layers->fds, sizeof(*layers->fds) * layers->n);
 	r = files_child_start(sandbox, &task, &child, err);
 	if (r == 0)
-		r = files_child_run(&child, &report, err);
+		r = files_child_run(&child, &limits, &report, err);
 	files_child_done(&child);
 	if (r == 0) {
 		diff->n = report.numbers[0];
 		diff->more = report.numbers[1];
 		diff->too_deep = report.numbers[2];
 	}
+	return r;
+}
+
+int native_diff(void *state UNUSED, struct backend_sandbox *base, int fd,
+		struct warren_diff *diff, struct warren_error *err)
+{
+	struct native_sandbox *sandbox = (struct native_sandbox *)base;
+	struct diff_layers layers = DIFF_LAYERS_NONE;
+	int r = diff->image ? diff_layers_open(sandbox, diff->image, &layers, err) : 0;
+
+	if (r == 0)
+		r = diff_in_child(sandbox, &layers, fd, diff, err);
+	diff_layers_close(&layers);
 	return r;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "os/mount.h"
 #include "os/ns.h"
@@ -60,17 +62,17 @@ static int files_child_place(int control, const struct files_child_task *task)
 }
 
 /*
- * The first message says that the ids are mapped, and contains the directory, if there is
- * one. The second one says to begin.
+ * The first message says that the ids are mapped, and contains the directories. The
+ * second one says to begin.
  */
-static int files_child_await(int *ret_dir, struct warren_error *err)
+static int files_child_await(int *dirs, size_t n_dirs, struct warren_error *err)
 {
-	size_t n_fds = ret_dir ? 1 : 0;
+	size_t n_fds = n_dirs;
 	char byte;
-	ssize_t n = fd_recv(FILES_CHILD_CONTROL, &byte, 1, ret_dir, &n_fds, 0);
+	ssize_t n = fd_recv(FILES_CHILD_CONTROL, &byte, 1, dirs, &n_fds, 0);
 
-	if (ret_dir && n_fds == 0)
-		*ret_dir = -1;
+	if (n == 1 && n_fds != n_dirs)
+		n = -EPROTO;
 	return n == 1 ? 0 : error_errno(err, n < 0 ? (int)-n : EPIPE, "wait to begin");
 }
 
@@ -81,17 +83,17 @@ _Noreturn static void files_child_main(int control, const struct files_child_tas
 						      FILES_CHILD_FIRST + 2,
 						      FILES_CHILD_FIRST + 3 };
 	struct files_child_report report = { .err = WARREN_ERROR_INIT };
-	int dir = -1, r;
+	int dirs[FILES_CHILD_DIRS_MAX], r;
 
 	if (files_child_place(control, task) < 0)
 		_exit(1);
-	r = files_child_await(&dir, &report.err);
+	r = files_child_await(dirs, task->n_dirs, &report.err);
 	if (r == 0)
 		r = files_child_become_root(&report.err);
 	if (r == 0)
-		r = files_child_await(NULL, &report.err);
+		r = files_child_await(NULL, 0, &report.err);
 	if (r == 0)
-		r = task->run(task, fds, dir, &report);
+		r = task->run(task, fds, dirs, &report);
 	if (r == 0)
 		report.err = (struct warren_error)WARREN_ERROR_INIT;
 	(void)fd_send(FILES_CHILD_CONTROL, &report, sizeof(report), NULL, 0);
@@ -117,29 +119,45 @@ void files_child_done(struct files_child *c)
 	*c = FILES_CHILD_NONE;
 }
 
-/* Map the child's ids, and give it the directory. */
+/* Get mounts of the directories, with the ids of the sandbox. */
+static int files_child_map(pid_t pid, const struct files_child_task *task,
+			   int mapped[FILES_CHILD_DIRS_MAX], struct warren_error *err)
+{
+	const uint64_t attr = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
+	AUTO_CLOSE int userns = task->n_dirs ? ns_open(pid, "user") : -1;
+	int r = 0;
+
+	if (task->n_dirs && userns < 0)
+		return error_errno(err, -userns, "open the user namespace");
+	for (size_t i = 0; r == 0 && i < task->n_dirs; i++)
+		r = mount_copy(task->dirs[i], "", false, attr, userns, &mapped[i], err);
+	return r;
+}
+
+/* Map the child's ids, and give it the directories. */
 static int files_child_admit(const struct native_sandbox *sandbox, pid_t pid, int control,
-			     int dir, struct warren_error *err)
+			     const struct files_child_task *task,
+			     struct warren_error *err)
 {
 	const struct native *n = sandbox->engine;
-	AUTO_CLOSE int userns = -1, mapped = -1;
+	int mapped[FILES_CHILD_DIRS_MAX] = { -1, -1, -1, -1, -1, -1, -1, -1 };
 	struct ns_maps maps;
 	int r;
 
 	idmap_sandbox(n, sandbox, &maps);
 	r = ns_write_maps(pid, &maps, n->privileged, err);
-	if (r == 0 && n->privileged && dir >= 0) {
-		userns = ns_open(pid, "user");
-		if (userns < 0)
-			return error_errno(err, -userns, "open the user namespace");
-		r = mount_copy(dir, "", false,
-			       MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-			       userns, &mapped, err);
+	if (r == 0 && n->privileged)
+		r = files_child_map(pid, task, mapped, err);
+	if (r == 0) {
+		r = fd_send(control, "", 1, n->privileged ? mapped : task->dirs,
+			    task->n_dirs);
+		if (r < 0)
+			(void)error_errno(err, -r, "send the directories");
 	}
-	if (r < 0)
-		return r;
-	r = fd_send(control, "", 1, n->privileged ? &mapped : &dir, dir >= 0 ? 1 : 0);
-	return r < 0 ? error_errno(err, -r, "send the directory") : 0;
+	for (size_t i = 0; i < ARRAY_SIZE(mapped); i++)
+		if (mapped[i] >= 0)
+			(void)close(mapped[i]);
+	return r < 0 ? r : 0;
 }
 
 int files_child_start(const struct native_sandbox *sandbox,
@@ -160,11 +178,37 @@ int files_child_start(const struct native_sandbox *sandbox,
 	*ret = (struct files_child){ .pidfd = pid < 0 ? -1 : pidfd, .control = pair[0] };
 	if (pid < 0)
 		return error_errno(err, -pid, "start a process for the files");
-	return files_child_admit(sandbox, pid, pair[0], task->dir, err);
+	return files_child_admit(sandbox, pid, pair[0], task, err);
 }
 
-int files_child_run(const struct files_child *c, struct files_child_report *ret,
-		    struct warren_error *err)
+/* Wait for the report, or until a limit is reached. */
+static int files_child_wait(const struct files_child *c,
+			    const struct files_child_limits *limits,
+			    struct warren_error *err)
+{
+	const uint64_t end = clock_now() + limits->seconds * UINT64_C(1000000000);
+	struct pollfd p[] = { { .fd = c->control, .events = POLLIN },
+			      { .fd = limits->cancel > 0 ? limits->cancel : -1,
+				.events = POLLIN } };
+	int n;
+
+	do {
+		uint64_t now = clock_now();
+		int ms = now >= end ? 0 : (int)((end - now) / 1000000 + 1);
+
+		n = poll(p, ARRAY_SIZE(p), limits->seconds ? ms : -1);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return error_errno(err, errno, "wait for the process for the files");
+	if (p[0].revents)
+		return 0;
+	if (p[1].revents)
+		return error_set(err, ECANCELED, "no client waits for it any more");
+	return error_set(err, ETIMEDOUT, "it took more than %u seconds", limits->seconds);
+}
+
+int files_child_run(const struct files_child *c, const struct files_child_limits *limits,
+		    struct files_child_report *ret, struct warren_error *err)
 {
 	size_t n_fds = 0;
 	ssize_t n;
@@ -172,6 +216,9 @@ int files_child_run(const struct files_child *c, struct files_child_report *ret,
 
 	if (r < 0)
 		return error_errno(err, -r, "begin");
+	r = limits ? files_child_wait(c, limits, err) : 0;
+	if (r < 0)
+		return r;
 	n = fd_recv(c->control, ret, sizeof(*ret), NULL, &n_fds, 0);
 	if (n != (ssize_t)sizeof(*ret))
 		return error_set(err, EIO, "the process for the files has ended");

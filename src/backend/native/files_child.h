@@ -12,7 +12,8 @@
 
 #include "backend/native/native.h"
 
-#define FILES_CHILD_FDS_MAX 4
+#define FILES_CHILD_FDS_MAX  4
+#define FILES_CHILD_DIRS_MAX 8
 
 /* What the child reports; the task defines the meaning of the numbers. */
 struct files_child_report {
@@ -23,15 +24,22 @@ struct files_child_report {
 struct files_child_task {
 	int fds[FILES_CHILD_FDS_MAX]; /* passed on as they are */
 	size_t n_fds;
-	int dir;         /* passed on with the sandbox's ids mapped; -1: none */
+	int dirs[FILES_CHILD_DIRS_MAX]; /* passed on with the sandbox's ids mapped */
+	size_t n_dirs;
 	bool only_root;  /* files of users other than root are refused */
 	const void *ctx; /* defined by the task; read in the child */
 	/*
 	 * Runs in the child, after clone(2) of a process with threads: no malloc(3), no
-	 * locks. @fds are those above, @dir is the mapped directory.
+	 * locks. @fds and @dirs are those above.
 	 */
-	int (*run)(const struct files_child_task *task, const int *fds, int dir,
+	int (*run)(const struct files_child_task *task, const int *fds, const int *dirs,
 		   struct files_child_report *report);
+};
+
+/* When to give up. */
+struct files_child_limits {
+	unsigned seconds; /* 0: none */
+	int cancel;       /* give up when this can be read; 0: none */
 };
 
 struct files_child {
@@ -48,9 +56,12 @@ struct files_child {
 int files_child_start(const struct native_sandbox *sandbox,
 		      const struct files_child_task *task, struct files_child *ret,
 		      struct warren_error *err);
-/* Let the child do its task, and wait for its report. */
-int files_child_run(const struct files_child *c, struct files_child_report *ret,
-		    struct warren_error *err);
+/*
+ * Let the child do its task, and wait for its report. -ETIMEDOUT, -ECANCELED: a limit
+ * (NULL: none) was reached; then files_child_done() ends the child before its end.
+ */
+int files_child_run(const struct files_child *c, const struct files_child_limits *limits,
+		    struct files_child_report *ret, struct warren_error *err);
 /* End the child. */
 void files_child_done(struct files_child *c);
 

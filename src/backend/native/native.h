@@ -16,6 +16,7 @@
  *	files_child.c		a child that works on the files of a sandbox
  *	save.c			copies the files of a sandbox, and hibernates it
  *	diff.c			compares the files of a sandbox with its image
+ *	diff_layers.c		opens the layers of a snapshot, to compare them
  *	scratch_disk.c		scratch space in a disk image, instead of in memory
  *	volume.c		filesystems of volumes
  *	idmap.c			id maps of sandboxes and volumes

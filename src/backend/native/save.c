@@ -48,11 +48,14 @@
 #define SAVED_NAME_SIZE (sizeof("." SAVED_FROZEN) + ID_LEN)
 
 /* Runs in the child. */
-static int save_task(const struct files_child_task *task, const int *fds, int dir,
+static int save_task(const struct files_child_task *task, const int *fds, const int *dirs,
 		     struct files_child_report *report)
 {
-	struct tree_copy copy = { .only_root = task->only_root };
-	int r = tree_copy(fds[0], dir, &copy, &report->err);
+	const struct save_limits *limits = task->ctx;
+	struct tree_copy copy = { .only_root = task->only_root,
+				  .max_linked = limits->linked,
+				  .max_linked_paths = limits->linked_paths };
+	int r = tree_copy(fds[0], dirs[0], &copy, &report->err);
 
 	report->numbers[0] = copy.files;
 	report->numbers[1] = copy.bytes;
@@ -169,8 +172,10 @@ int save_thaw(struct native_sandbox *sandbox, struct warren_error *err)
 }
 
 static int save_frozen(struct native_sandbox *sandbox, const struct files_child *child,
-		       bool freeze, struct warren_saved *ret, struct warren_error *err)
+		       const struct save_limits *save_limits, bool freeze,
+		       struct warren_saved *ret, struct warren_error *err)
 {
+	const struct files_child_limits limits = { .seconds = save_limits->seconds };
 	struct warren_error second = WARREN_ERROR_INIT;
 	struct files_child_report report;
 	uint64_t since;
@@ -181,7 +186,7 @@ static int save_frozen(struct native_sandbox *sandbox, const struct files_child 
 	if (r < 0)
 		return r;
 	since = clock_now();
-	r = files_child_run(child, &report, err);
+	r = files_child_run(child, &limits, &report, err);
 	if (freeze)
 		r2 = save_thaw(sandbox, &second);
 	ret->frozen_ns = freeze ? clock_now() - since : 0;
@@ -207,8 +212,8 @@ static int save_kill(struct native_sandbox *sandbox, struct warren_error *err)
 	return client_ask(native_talk(sandbox), &msg, sizeof(msg), -1, &a, err);
 }
 
-int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
-	    struct warren_saved *ret, struct warren_error *err)
+int save_to(struct native_sandbox *sandbox, int dir, const struct save_limits *limits,
+	    unsigned flags, struct warren_saved *ret, struct warren_error *err)
 {
 	struct files_child child = FILES_CHILD_NONE;
 	AUTO_CLOSE int from = -1;
@@ -217,8 +222,10 @@ int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
 	int r = native_root_dir(sandbox, PROTO_ROLE_UPPER, &from, err);
 	struct files_child_task task = { .fds = { from },
 					 .n_fds = 1,
-					 .dir = dir,
+					 .dirs = { dir },
+					 .n_dirs = 1,
 					 .only_root = !sandbox->engine->privileged,
+					 .ctx = limits,
 					 .run = save_task };
 
 	*ret = (struct warren_saved){ 0 };
@@ -229,7 +236,7 @@ int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
 	if (r == 0)
 		r = files_child_start(sandbox, &task, &child, err);
 	if (r == 0)
-		r = save_frozen(sandbox, &child, freeze, ret, err);
+		r = save_frozen(sandbox, &child, limits, freeze, ret, err);
 	files_child_done(&child);
 	return r;
 }
@@ -238,7 +245,8 @@ int native_save_files(void *state UNUSED, struct backend_sandbox *base, int dir,
 		      unsigned flags, struct warren_saved *ret, struct warren_error *err)
 {
 	struct native_sandbox *sandbox = (struct native_sandbox *)base;
-	int r = save_to(sandbox, dir, flags, ret, err);
+	const struct save_limits none = { 0 };
+	int r = save_to(sandbox, dir, &none, flags, ret, err);
 
 	if (r == 0)
 		saved_drop_hosts(dir, sandbox->hostname);
@@ -257,6 +265,7 @@ const char *native_image(const struct backend_sandbox *base)
 static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *temp,
 			struct warren_saved *ret, struct warren_error *err)
 {
+	const struct save_limits none = { 0 };
 	AUTO_CLOSE int dir = -1;
 	int r;
 
@@ -266,7 +275,7 @@ static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *t
 	dir = openat(saved, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return error_errno(err, errno, "open the directory for its files");
-	r = save_to(sandbox, dir, WARREN_SAVE_UNFROZEN, ret, err);
+	r = save_to(sandbox, dir, &none, WARREN_SAVE_UNFROZEN, ret, err);
 	if (r == 0 && syncfs(dir) < 0)
 		r = error_errno(err, errno, "write its files to disk");
 	return r;

@@ -31,6 +31,9 @@
 #include "initclient/sandbox_socket.h"
 #include "os/tree_restore.h"
 
+/* Maximum time for the copy, and for finding what to restore. */
+#define UNDO_SECONDS 300
+
 #define UNDO_NEW       ".new-"
 #define UNDO_OLD       ".old-"
 #define UNDO_BUSY      ".busy-"
@@ -73,6 +76,9 @@ static void undo_remove(int undo, const char *id)
 static int undo_copy(struct native_sandbox *sandbox, int undo, const char *name,
 		     struct warren_saved *ret, struct warren_error *err)
 {
+	const struct save_limits limits = { .seconds = UNDO_SECONDS,
+					    .linked = TREE_RESTORE_LINKED_MAX,
+					    .linked_paths = TREE_RESTORE_PATHS_MAX };
 	AUTO_CLOSE int dir = -1;
 
 	copy_remove_tree(undo, name);
@@ -81,7 +87,7 @@ static int undo_copy(struct native_sandbox *sandbox, int undo, const char *name,
 	dir = openat(undo, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return error_errno(err, errno, "open the directory for its files");
-	return save_to(sandbox, dir, 0, ret, err);
+	return save_to(sandbox, dir, &limits, 0, ret, err);
 }
 
 int undo_keep(void *state, struct backend_sandbox *base, struct warren_saved *ret,
@@ -135,11 +141,15 @@ void undo_drop(const struct native *n, const char *id)
 /* -------------------------------------------------------------------- restoring */
 
 /* Runs in the child. */
-static int undo_task(const struct files_child_task *task UNUSED, const int *fds, int dir,
-		     struct files_child_report *report)
+static int undo_task(const struct files_child_task *task UNUSED, const int *fds,
+		     const int *dirs, struct files_child_report *report)
 {
 	struct tree_restore t = {
-		.copy = dir, .upper = fds[0], .lower = fds[1], .root = fds[2]
+		.copy = dirs[0],
+		.upper = fds[0],
+		.lower = fds[1],
+		.root = fds[2],
+		.deadline = clock_now() + UNDO_SECONDS * UINT64_C(1000000000),
 	};
 	int r = tree_restore(&t, &report->err);
 
@@ -182,7 +192,7 @@ static int undo_frozen(struct native_sandbox *sandbox, const struct files_child 
 
 	if (r < 0)
 		return r;
-	r = files_child_run(child, &report, err);
+	r = files_child_run(child, NULL, &report, err);
 	if (freeze)
 		r2 = save_thaw(sandbox, &second);
 	if (r == 0)
@@ -202,7 +212,9 @@ static int undo_run(struct native_sandbox *sandbox, int copy, struct warren_undo
 		    struct warren_error *err)
 {
 	struct files_child child = FILES_CHILD_NONE;
-	struct files_child_task task = { .n_fds = 3, .dir = copy, .run = undo_task };
+	struct files_child_task task = {
+		.n_fds = 3, .dirs = { copy }, .n_dirs = 1, .run = undo_task
+	};
 	AUTO_CLOSE int upper = -1, lower = -1, root = -1;
 	int r = native_root_dir(sandbox, PROTO_ROLE_UPPER, &upper, err);
 

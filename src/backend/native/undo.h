@@ -19,9 +19,15 @@ void undo_drop(const struct native *n, const char *id);
  */
 void undo_sweep(struct native *n);
 
+/* What a copy may need; 0: no limit. */
+struct save_limits {
+	unsigned seconds;
+	uint64_t linked, linked_paths; /* see tree_copy.h */
+};
+
 /* save.c: copy the upper directory to the empty directory @dir. */
-int save_to(struct native_sandbox *sandbox, int dir, unsigned flags,
-	    struct warren_saved *ret, struct warren_error *err);
+int save_to(struct native_sandbox *sandbox, int dir, const struct save_limits *limits,
+	    unsigned flags, struct warren_saved *ret, struct warren_error *err);
 /* Stop the processes, and let them continue. */
 int save_freeze(struct native_sandbox *sandbox, struct warren_error *err);
 int save_thaw(struct native_sandbox *sandbox, struct warren_error *err);

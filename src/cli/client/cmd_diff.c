@@ -64,7 +64,8 @@ static int diff_page(const struct diff_options *o, json_t *page, json_t *all)
 	return message_print(client_diff.name, &out);
 }
 
-static int diff_all(struct client *c, const char *id, const struct diff_options *o)
+static int diff_all(struct client *c, const char *id, const char *snapshot,
+		    const struct diff_options *o)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_JSON json_t *all = json_array();
@@ -74,12 +75,13 @@ static int diff_all(struct client *c, const char *id, const struct diff_options 
 	while (more) {
 		AUTO_JSON json_t *page = NULL;
 		const json_t *next;
-		char path[128];
+		char path[192];
 		int status;
 
 		(void)snprintf(path, sizeof(path),
-			       "/v1/sandboxes/%s/diff?limit=%d&offset=%lld", id,
-			       DIFF_PAGE, (long long)offset);
+			       "/v1/sandboxes/%s/diff?limit=%d&offset=%lld%s%s", id,
+			       DIFF_PAGE, (long long)offset, snapshot ? "&snapshot=" : "",
+			       snapshot ? snapshot : "");
 		if (client_call(c, "GET", path, NULL, &page, &err) < 0)
 			return client_fail(&client_diff, &err);
 		status = diff_page(o, page, all);
@@ -97,16 +99,22 @@ static int diff_all(struct client *c, const char *id, const struct diff_options 
 	return o->json ? print_json(&client_diff, all) : 0;
 }
 
-/* Parse the only operand, and find the sandbox. */
-static bool diff_begin(const struct command *cmd, int argc, char **argv,
+/* Parse at most @max operands, and find the sandbox, which is the first one. */
+static bool diff_begin(const struct command *cmd, int argc, char **argv, int max,
 		       struct diff_options *o, struct client **ret, char id[ID_LEN + 1],
-		       int *ret_status)
+		       const char **ret_second, int *ret_status)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	char **words = NULL;
 
-	if (!command_operands(cmd, argc, argv, o, 1, 1, &words, ret_status))
+	if (!command_operands(cmd, argc, argv, o, 1, max, &words, ret_status))
 		return false;
+	*ret_second = words[1];
+	if (words[1]) {
+		*ret_status = snapshot_check_operand(cmd, words[1]);
+		if (*ret_status)
+			return false;
+	}
 	if (client_open(ret, &err) == 0 &&
 	    resolve_id_find_sandbox(*ret, *words, id, &err) == 0)
 		return true;
@@ -118,11 +126,12 @@ static int diff_run(int argc, char **argv)
 {
 	AUTO_CLIENT struct client *c = NULL;
 	struct diff_options o = { 0 };
+	const char *snapshot = NULL;
 	char id[ID_LEN + 1] = "";
 	int status = 0;
 
-	return diff_begin(&client_diff, argc, argv, &o, &c, id, &status)
-		       ? diff_all(c, id, &o)
+	return diff_begin(&client_diff, argc, argv, 2, &o, &c, id, &snapshot, &status)
+		       ? diff_all(c, id, snapshot, &o)
 		       : status;
 }
 
@@ -138,9 +147,10 @@ static int cmd_undo_run(int argc, char **argv)
 	AUTO_JSON json_t *undone = NULL;
 	struct diff_options o = { 0 };
 	char id[ID_LEN + 1] = "", path[64];
+	const char *none = NULL;
 	int status = 0;
 
-	if (!diff_begin(&client_undo, argc, argv, &o, &c, id, &status))
+	if (!diff_begin(&client_undo, argc, argv, 1, &o, &c, id, &none, &status))
 		return status;
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/undo", id);
 	if (client_call(c, "POST", path, NULL, &undone, &err) < 0)
@@ -159,12 +169,14 @@ const struct command client_diff = {
 	.name = "diff",
 	.summary = "List the files that were changed in a sandbox.",
 	.about =
-		"Each line has A (added), C (changed) or D (deleted), and a path. Control characters\n"
-		"and backslashes in a path are shown as octal numbers.\n",
+		"The sandbox is compared with its image or, if SNAPSHOT is given, with that snapshot,\n"
+		"which must have been made from the same image. Each line has A (added), C (changed)\n"
+		"or D (deleted), and a path. Control characters and backslashes in a path are shown\n"
+		"as octal numbers.\n",
 	.opts = &(const struct opts){ .table = diff_table,
 				      .n = ARRAY_SIZE(diff_table),
-				      .operands = "SANDBOX",
-				      .example = "warren diff k3f9x2m7qd1w",
+				      .operands = "SANDBOX [SNAPSHOT]",
+				      .example = "warren diff k3f9x2m7qd1w ready",
 				      .mixed = true },
 	.run = diff_run,
 	.complete = complete_sandbox,

@@ -60,7 +60,7 @@ static const struct command snapshot_create, snapshot_ls, snapshot_inspect, snap
 	snapshot_rm;
 
 /* Names are part of paths, so only what can be a name or an id is sent. */
-static int snapshot_check_operand(const struct command *cmd, const char *word)
+int snapshot_check_operand(const struct command *cmd, const char *word)
 {
 	if (snapshot_name_ok(word) || id_valid(word))
 		return 0;

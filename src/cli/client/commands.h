@@ -80,4 +80,7 @@ void put_argv(struct buf *out, const json_t *argv);
 /* Append an RFC 3339 time as "3 minutes ago"; "-" if it is not a time. */
 void put_ago(struct buf *out, const char *time);
 
+/* cmd_snapshot.c: check that @word can be a name or an id; otherwise report it. */
+int snapshot_check_operand(const struct command *cmd, const char *word);
+
 #endif /* CLI_CLIENT_COMMANDS_H */

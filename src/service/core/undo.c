@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * undo.c - keep the files of a sandbox before a command, and restore them; list changes
+ * undo.c - keep the files of a sandbox before a command, and restore them
  *
  * The warden keeps the copy of the files (backend/native/undo.c), and one copy at most.
  * It is valid until the next command or change of a file through the API, unless that
@@ -264,95 +264,4 @@ void sandbox_undo(struct sandbox *sandbox, undo_fn done, void *ctx)
 						       .permit = sandbox->service->permit,
 						       .done = undo_done,
 						       .ctx = op });
-}
-
-/* ------------------------------------------------------------------------- diff */
-
-struct diff_op {
-	struct service *service;
-	char id[ID_LEN + 1];
-	uint64_t skip, max;
-	diff_fn done;
-	void *ctx;
-};
-
-static void diff_end(struct diff_op *op, const struct warren_diff *diff, int fd,
-		     const struct warren_error *err)
-{
-	op->done(op->ctx, diff, fd, err);
-	free(op);
-}
-
-static void diff_on_reply(void *ctx, const struct warren_error *failure, const char *data,
-			  size_t size, int fd)
-{
-	struct warren_error err = WARREN_ERROR_INIT;
-	struct warren_diff diff;
-
-	if (!failure && (size != sizeof(diff) || fd < 0)) {
-		(void)error_set(&err, EPROTO, "the reply of the warden is not valid");
-		failure = &err;
-	}
-	if (!failure)
-		(void)memcpy(&diff, data, sizeof(diff));
-	diff_end(ctx, failure ? NULL : &diff, failure ? -1 : fd, failure);
-	if (failure && fd >= 0)
-		(void)close(fd);
-}
-
-static void diff_on_awake(void *ctx, int r, const struct warren_error *failed)
-{
-	struct diff_op *op = ctx;
-	struct warden_proto_diff msg = { .h = { .type = WIRE_DIFF },
-					 .skip = op->skip,
-					 .max = op->max };
-	struct sandbox *sandbox = r < 0 ? NULL : sandbox_find(op->service, NULL, op->id);
-	struct warren_error err =
-		failed ? *failed : (struct warren_error)WARREN_ERROR_INIT;
-
-	if (r == 0 && !sandbox)
-		r = error_set(&err, ESTALE, "the sandbox is gone");
-	if (r == 0) {
-		r = warden_conn_ask_of(sandbox, &msg, sizeof(msg), diff_on_reply, op);
-		if (r < 0)
-			(void)error_errno(&err, -r, "send a request to the warden");
-	}
-	if (r < 0)
-		diff_end(op, NULL, -1, &err);
-}
-
-void sandbox_diff(struct sandbox *sandbox, uint64_t skip, uint64_t max, diff_fn done,
-		  void *ctx)
-{
-	struct warren_error err = WARREN_ERROR_INIT;
-	struct diff_op *op = NULL;
-	int r = undo_is_native(sandbox)
-			? 0
-			: error_set(&err, EOPNOTSUPP,
-				    "backend '%s' cannot list changed files: only native "
-				    "can",
-				    sandbox->row.backend);
-
-	if (r == 0)
-		op = calloc(1, sizeof(*op));
-	if (r == 0 && !op)
-		r = error_errno(&err, ENOMEM, "find the changed files");
-	if (r < 0) {
-		done(ctx, NULL, -1, &err);
-		return;
-	}
-	*op = (struct diff_op){ .service = sandbox->service,
-				.skip = skip,
-				.max = max,
-				.done = done,
-				.ctx = ctx };
-	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
-	/*
-	 * A sandbox that hibernates must be woken; in any other state, the files can be
-	 * compared.
-	 */
-	if (sandbox_is_made(sandbox))
-		diff_on_awake(op, 0, NULL);
-	else
-		sandbox_use(sandbox, diff_on_awake, op);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* undo.h - undo the last command of a sandbox; list its changed files */
+/* undo.h - undo the last command of a sandbox */
 #ifndef SERVICE_CORE_UNDO_H
 #define SERVICE_CORE_UNDO_H
 
@@ -32,14 +32,5 @@ typedef void (*undo_fn)(void *ctx, const struct warren_undone *undone,
 			const struct warren_error *err);
 /* Restore the files. -ESTALE: there is nothing to undo. */
 void sandbox_undo(struct sandbox *sandbox, undo_fn done, void *ctx);
-
-/*
- * List the changed files, from the change number @skip on. @done gets a file with records
- * of the type struct warren_change, which it closes; @diff is NULL after a failure.
- */
-typedef void (*diff_fn)(void *ctx, const struct warren_diff *diff, int fd,
-			const struct warren_error *err);
-void sandbox_diff(struct sandbox *sandbox, uint64_t skip, uint64_t max, diff_fn done,
-		  void *ctx);
 
 #endif /* SERVICE_CORE_UNDO_H */
