@@ -69,6 +69,9 @@
 #define OPT_UNDOABLE(at) \
 	"undoable", 0, NULL, NULL, \
 	"let 'warren undo' restore the files from before the command", opt_flag, (at)
+#define OPT_UNDOABLE_ALL(at) \
+	"undoable", 0, NULL, NULL, \
+	"let 'warren undo' restore the files from before each command", opt_flag, (at)
 #define OPT_TIMEOUT(says, at) \
 	"timeout", 0, "DURATION", "30s", \
 	(says), opt_duration, (at)

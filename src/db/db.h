@@ -650,6 +650,7 @@ struct session_row {
 	const char *name; /* a name that the user chose; NULL: none */
 	int64_t created_at, last_used;
 	uint64_t serial; /* number of the last command that was sent */
+	bool undoable;   /* each of its commands can be undone */
 	void *block;
 };
 

@@ -251,6 +251,9 @@ static const char *const steps[] = {
 	"  snapshot TEXT NOT NULL REFERENCES snapshots (id)"
 	") STRICT, WITHOUT ROWID;"
 	"CREATE INDEX snapshot_uses_of ON snapshot_uses (snapshot);",
+
+	/* Sessions all of whose commands can be undone. */
+	"ALTER TABLE sessions ADD COLUMN undoable INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* Run a pragma and get its value. The text is a constant, because values of pragmas

@@ -21,6 +21,7 @@ int db_insert_session(struct db *db, const struct session_row *row,
 	query_int(&q, row->last_used);
 	query_u64(&q, row->serial);
 	query_text(&q, row->name);
+	query_int(&q, row->undoable);
 	r = query_run(&q, err);
 	if (r < 0 && sqlite3_extended_errcode(db->sql) == SQLITE_CONSTRAINT_FOREIGNKEY)
 		return error_set(err, ENOENT, "there is no exec '%s' in a sandbox '%s'",
@@ -36,6 +37,7 @@ static void session_read_row(const struct query *q, struct session_row *row)
 		.last_used = column_int(q, 5),
 		.serial = column_u64(q, 6),
 		.name = column_text(q, 7),
+		.undoable = column_int(q, 8) != 0,
 	};
 	column_id(q, 0, row->id);
 	column_id(q, 1, row->sandbox);

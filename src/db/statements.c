@@ -25,7 +25,7 @@
 	"id, at, clock, type, owner, sandbox, object, image, state, reason, "    \
 	"exit_code, signal, timed_out, oom, wall_usec, user_usec, system_usec, " \
 	"max_memory, read_bytes, written_bytes"
-#define SESSION "id, sandbox, exec, shell, created_at, last_used, serial, name"
+#define SESSION "id, sandbox, exec, shell, created_at, last_used, serial, name, undoable"
 
 #define VOLUME                                                              \
 	"v.id, v.tenant, v.name, v.size, v.labels, v.created_at, v.state, " \
@@ -258,7 +258,7 @@ const char *const statement_texts[STMT_MAX] = {
 
 	[STMT_INSERT_SESSION] =
 		"INSERT INTO sessions (id, sandbox, exec, shell, created_at, last_used, "
-		"serial, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		"serial, name, undoable) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STMT_ADVANCE_SESSION] = "UPDATE sessions SET serial = ?1, last_used = ?2 "
 				 "WHERE id = ?3 AND serial < ?1",
 	[STMT_GET_SESSION] = "SELECT " SESSION " FROM sessions WHERE id = ?1 AND "

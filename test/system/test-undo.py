@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import WARREN, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, refused  # pylint: disable=wrong-import-position
+from serve_world import World, refused, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 
@@ -107,6 +107,48 @@ def a_command_in_a_session_can_be_undone_and_the_session_stays():
 
 
 @test
+def each_command_of_an_undoable_session_can_be_undone():
+    box = w.create(image="host")
+    at = f"/v1/sandboxes/{box}/sessions"
+    eq(w.post(at, {}, status=201)["undoable"], False)
+    shown = w.post(at, {"undoable": True}, status=201)
+    eq(shown["undoable"], True)
+
+    def run(command, **more):
+        r = w.post(f"{at}/{shown['id']}/run", {"command": command, **more})
+        eq(r["exit_code"], 0, r)
+        return r
+    nothing_to_undo(box)
+    run("A=1; echo 1 >/srv/x")
+    run("A=2; echo 2 >/srv/x", undoable=False)
+    undo(box)
+    eq(read(box, "/srv/x"), "1\n")
+    nothing_to_undo(box)
+    # The option survives both processes of the service, and a hibernation.
+    w.kill("api", "warden")
+    w.start()
+    w.ready()
+    eq(w.get(f"{at}/{shown['id']}")["undoable"], True)
+    eq(run("echo $A; echo 3 >/srv/x")["stdout"], "2\n")
+    undo(box)
+    eq(read(box, "/srv/x"), "1\n")
+    w.ask("POST", f"/v1/sandboxes/{box}/hibernate", status=200)
+    eq(run("echo 4 >/srv/x")["new_state"], True)
+    undo(box)
+    eq((read(box, "/srv/x"), w.get(f"{at}/{shown['id']}")["undoable"]), ("1\n", True))
+    # A busy session refuses a command, and the one that runs can still be undone.
+    run("echo 5 >/srv/x")
+    with w.client() as busy:
+        busy.open().request("POST", f"{at}/{shown['id']}/run", json.dumps({"command": "echo 6 >/srv/x; sleep 1000"}),
+                            {"Content-Type": "application/json"})
+        until(lambda: read(box, "/srv/x") == "6\n", "it runs")
+        refused(w.ask("POST", f"{at}/{shown['id']}/run", {"command": "true"}), 409, "session_busy")
+        undo(box)
+    eq(read(box, "/srv/x"), "5\n")
+    w.delete(box)
+
+
+@test
 def an_undo_survives_each_process_of_the_service():
     box = w.create(image="host")
     for i, who in enumerate((["api"], ["warden"], ["api", "warden"])):
@@ -175,6 +217,16 @@ def the_command_line_lists_changes_and_undoes_a_command():
     ok("nothing to undo" in warren("undo", box, status=125), "the reason")
     warren("session", "run", "--undoable", box, "echo y >/srv/y")
     eq(json.loads(warren("undo", "--json", box))["removed"], 1)
+    session = warren("session", "open", "--undoable", box).strip()
+    eq(warren("session", "run", "-s", session, box, "echo z >/srv/z"), "")
+    eq(json.loads(warren("undo", "--json", box))["removed"], 1)
+    # The message about a new shell comes once.
+    warren("hibernate", box)
+    said = warren("session", "run", "-s", session, box, "pwd")
+    ok("this shell is new" in said, said)
+    eq(warren("session", "run", "-s", session, box, "echo again"), "again\n")
+    warren("hibernate", box)
+    eq(json.loads(warren("session", "run", "--json", "-s", session, box, "pwd"))["new_state"], True)
     w.delete(box)
 
 

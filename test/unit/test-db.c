@@ -94,13 +94,13 @@ static int version_of_state(void)
 }
 
 /* Remove the tables of the steps after the third. */
-#define TO_VERSION_3                                                                                                                                                                                                                                \
-	"DROP TABLE snapshot_uses; DROP TABLE snapshot_names; DROP TABLE snapshots; DROP TABLE volume_uses; DROP TABLE volumes; DROP TABLE networks; DROP TABLE secrets; DROP TABLE events; DELETE FROM meta WHERE key IN ('event_base', 'steps');" \
-	"ALTER TABLE execs DROP COLUMN lost; DROP TABLE requests;"                                                                                                                                                                                  \
-	"DROP INDEX tokens_revoked; DROP INDEX tokens_expiring;"                                                                                                                                                                                    \
-	"DROP INDEX sandboxes_by_name; ALTER TABLE sandboxes DROP COLUMN command;"                                                                                                                                                                  \
-	"ALTER TABLE sandboxes DROP COLUMN on_exit;"                                                                                                                                                                                                \
-	"ALTER TABLE sandboxes DROP COLUMN main_exec;"                                                                                                                                                                                              \
+#define TO_VERSION_3                                                                                                                                                                                                                                                                           \
+	"ALTER TABLE sessions DROP COLUMN undoable; DROP TABLE snapshot_uses; DROP TABLE snapshot_names; DROP TABLE snapshots; DROP TABLE volume_uses; DROP TABLE volumes; DROP TABLE networks; DROP TABLE secrets; DROP TABLE events; DELETE FROM meta WHERE key IN ('event_base', 'steps');" \
+	"ALTER TABLE execs DROP COLUMN lost; DROP TABLE requests;"                                                                                                                                                                                                                             \
+	"DROP INDEX tokens_revoked; DROP INDEX tokens_expiring;"                                                                                                                                                                                                                               \
+	"DROP INDEX sandboxes_by_name; ALTER TABLE sandboxes DROP COLUMN command;"                                                                                                                                                                                                             \
+	"ALTER TABLE sandboxes DROP COLUMN on_exit;"                                                                                                                                                                                                                                           \
+	"ALTER TABLE sandboxes DROP COLUMN main_exec;"                                                                                                                                                                                                                                         \
 	"PRAGMA user_version = 3;"
 
 TEST(a_newer_schema_is_refused_and_not_changed)

@@ -44,6 +44,7 @@ static void show_session(struct buf *out, const struct session *session)
 	json_str(&j, "state", session_state(session));
 	json_str(&j, "created_at", at);
 	json_u64(&j, "commands", row->serial);
+	json_bool(&j, "undoable", row->undoable);
 	json_close(&j, '}');
 }
 
@@ -69,7 +70,9 @@ static void session_on_opened(void *ctx, struct session *session,
 void v1_open_session(struct call *c)
 {
 	struct sandbox *sandbox = call_sandbox(c);
+	struct warren_error err = WARREN_ERROR_INIT;
 	struct api_error refusal = { 0 };
+	bool undoable = body_bool(&c->body, "undoable");
 	char **env = NULL;
 	size_t n = 0;
 
@@ -89,6 +92,10 @@ void v1_open_session(struct call *c)
 		call_error(c, &refusal);
 		return;
 	}
+	if (undoable && undo_check_backend(sandbox, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
 	if (exec_read_env(&c->body, &env) < 0) {
 		free(env);
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
@@ -99,6 +106,7 @@ void v1_open_session(struct call *c)
 		.cwd = body_text(&c->body, "cwd"),
 		.user = body_text(&c->body, "user"),
 		.journal = body_size(&c->body, "output_limit"),
+		.undoable = undoable,
 	};
 
 	session_open(sandbox, &start, body_text(&c->body, "shell"), session_on_opened,
@@ -529,7 +537,14 @@ static void refuse_exec(struct call *c, const struct warren_error *err)
 		call_fail(c, err);
 }
 
-static void v1_session_start(struct call *c, bool stream)
+/* The command, or all commands of the session. */
+static bool v1_session_is_undoable(const struct call *c, const struct session *session)
+{
+	return body_bool(&c->body, "undoable") || session_row(session)->undoable;
+}
+
+/* @kept: the files were kept for this command. */
+static void v1_session_start(struct call *c, bool stream, bool kept)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	const char *text = body_text(&c->body, "command");
@@ -557,10 +572,13 @@ static void v1_session_start(struct call *c, bool stream)
 			       .stream = stream };
 	c->state = k;
 	c->gone = session_running_gone;
-	session_undoable(session, body_bool(&c->body, "undoable"));
+	session_undoable(session, kept);
 	if (session_run(session, text, strlen(text),
 			(uint64_t)body_int(&c->body, "timeout_ms"), &k->command,
 			&err) < 0) {
+		/* The copy replaced that of a command which may still run. */
+		if (kept)
+			undo_spoil(sandbox);
 		refuse_exec(c, &err);
 		return;
 	}
@@ -579,7 +597,7 @@ static void v1_session_on_kept(struct call *c, bool stream, int r,
 	if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req)
-		v1_session_start(c, stream);
+		v1_session_start(c, stream, true);
 	call_unref(c);
 }
 
@@ -593,14 +611,19 @@ static void v1_session_on_kept_stream(void *ctx, int r, const struct warren_erro
 	v1_session_on_kept(ctx, true, r, err);
 }
 
-/* An undoable command starts when a copy of the files has been made. */
+/*
+ * An undoable command starts when a copy of the files has been made. A session that
+ * cannot run it refuses it before.
+ */
 static void v1_session_run(struct call *c, bool stream)
 {
 	struct sandbox *sandbox;
+	struct session *session = call_session(c, &sandbox);
 
-	if (!body_bool(&c->body, "undoable"))
-		v1_session_start(c, stream);
-	else if (call_session(c, &sandbox))
+	if (session && (!v1_session_is_undoable(c, session) ||
+			strcmp(session_state(session), "idle") != 0))
+		v1_session_start(c, stream, false);
+	else if (session)
 		undo_use(sandbox, true,
 			 stream ? v1_session_on_kept_stream : v1_session_on_kept_run,
 			 call_ref(c));

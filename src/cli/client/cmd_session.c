@@ -41,6 +41,7 @@ static const struct opt open_table[] = {
 	{ NULL, OPT_WORKDIR("working directory (default: the sandbox's)", FIELD(workdir)) },
 	{ NULL, OPT_USER("user name, uid or uid:gid (default: the sandbox's)",
 		FIELD(user)) },
+	{ NULL, OPT_UNDOABLE_ALL(FIELD(undoable)) },
 	{ NULL, OPT_JSON("print the session as one JSON object", FIELD(json)) },
 };
 
@@ -71,7 +72,7 @@ static const struct command session_open, session_run, session_ls, session_close
 /* ------------------------------------------------------------------- open */
 
 static int open_one(struct client *c, const char *sandbox,
-		    const struct session_options *o, json_t **ret,
+		    const struct session_options *o, bool undoable, json_t **ret,
 		    struct warren_error *err)
 {
 	AUTO_JSON json_t *body = json_object();
@@ -83,6 +84,8 @@ static int open_one(struct client *c, const char *sandbox,
 	spec_put_text(body, "shell", o->shell);
 	spec_put_text(body, "cwd", o->workdir);
 	spec_put_text(body, "user", o->user);
+	if (undoable)
+		(void)json_object_set_new(body, "undoable", json_true());
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/sessions", sandbox);
 	return client_call(c, "POST", path, body, ret, err);
 }
@@ -101,7 +104,7 @@ static int run_open(int argc, char **argv)
 	if (command_operands(&session_open, argc, argv, &o, 1, 1, &words, &status)) {
 		if (client_open(&c, &err) < 0 ||
 		    resolve_id_find_sandbox(c, *words, sandbox, &err) < 0 ||
-		    open_one(c, sandbox, &o, &session, &err) < 0) {
+		    open_one(c, sandbox, &o, o.undoable, &session, &err) < 0) {
 			status = client_fail(&session_open, &err);
 		} else if (o.json) {
 			status = print_json(&session_open, session);
@@ -153,7 +156,7 @@ static int session_choose(struct client *c, const char *sandbox,
 				 "'%s' has %u sessions: name one (example: --session %s)",
 				 sandbox, s.found, s.id);
 	if (s.found == 0) {
-		r = open_one(c, sandbox, o, &made, err);
+		r = open_one(c, sandbox, o, false, &made, err);
 		if (r < 0)
 			return r;
 		(void)snprintf(s.id, sizeof(s.id), "%s", print_text_of(made, "id"));
@@ -323,6 +326,11 @@ static int session_run_command(struct client *c, const char *sandbox, const char
 			(int)json_integer_value(json_object_get(run.result, "exit_code"));
 		status = status < 0 ? STATUS_FAILED : status;
 	}
+	if (json_is_true(json_object_get(run.result, "new_state")) && !o->quiet &&
+	    !o->json)
+		message_say(session_run.name,
+			    "the sandbox has hibernated: this shell is new, without the "
+			    "variables, jobs and directory of the one before");
 	if (json_is_true(json_object_get(run.result, "ended")) && !o->quiet && !o->json)
 		message_say(session_run.name,
 			    "the shell has ended, and the session with it");

@@ -458,6 +458,7 @@ int session_write_down(struct session *session, const char *name,
 {
 	struct session_row row = { .shell = name,
 				   .name = session->row.name,
+				   .undoable = session->row.undoable,
 				   .created_at = service_time(),
 				   .last_used = service_time() };
 	void *name_before = session->row.block;
@@ -665,9 +666,11 @@ void session_open(struct sandbox *sandbox, const struct exec_start *start,
 	session->ctx = ctx;
 	session->opening = o;
 	session->row.name = session->row.block;
+	session->row.undoable = start->undoable;
 	session->terminal = start->pty;
 	session->framed |= start->pty;
 	o->start.name = NULL;
+	o->start.undoable = false; /* its commands are, not its shell */
 	o->start.control = !session->framed;
 	o->start.input = session->framed;
 	o->start.session = true;

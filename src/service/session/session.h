@@ -24,7 +24,8 @@ typedef void (*session_fn)(void *ctx, struct session *session,
 
 /*
  * Open a session. @shell is a name or a path; NULL: bash, or sh if there is no bash. On a
- * terminal (start->pty), it must be bash. Calls @done when the shell accepts commands.
+ * terminal (start->pty), it must be bash. start->undoable: each of its commands can be
+ * undone (session_row()). Calls @done when the shell accepts commands.
  */
 void session_open(struct sandbox *sandbox, const struct exec_start *start,
 		  const char *shell, session_fn done, void *ctx);
