@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-undo.c - the files of a sandbox are restored, and its processes continue */
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 #include "lib/durable-sandbox.h"
 
 static void run_well(struct warren_sandbox *sb, const char *const *argv)
@@ -200,6 +206,129 @@ TEST(the_next_engine_completes_an_undo)
 	EQ(count_durable(w, id), 1);
 	sb = adopt(w, id);
 	run_well(sb, SH("test $(cat /srv/file) = before && test ! -e /srv/x"));
+	sandbox_destroy(sb);
+	w = warren_close(w);
+}
+
+static void die(int sig UNUSED)
+{
+	(void)kill(getpid(), SIGKILL);
+}
+
+/* The next removal of a directory kills this process; files can be removed. */
+static void die_at_rmdir(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unlinkat, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AT_REMOVEDIR, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { ARRAY_SIZE(code), code };
+
+	OK(signal(SIGSYS, die) != SIG_ERR);
+	EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static void killed_while_it_forgets(void)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_saved saved;
+	struct warren *w = engine();
+	struct warren_sandbox *sb = make_durable(w);
+
+	run_well(sb, SH("mkdir /srv/d; echo before > /srv/d/file"));
+	GOOD(warren_undo_keep(sb, &saved, &err));
+	die_at_rmdir();
+	(void)warren_undo_forget(w, warren_id(sb), &err);
+}
+
+/* A part of a copy would remove the files that it does not have any more. */
+TEST(a_copy_whose_removal_was_interrupted_is_never_restored)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_undone undone;
+	struct warren_sandbox *sb;
+	AUTO_FREE char *path = NULL, *aside = NULL;
+	char id[ID_LEN + 1];
+	struct warren *w;
+
+	world_enter(SECONDS);
+	killed_after(killed_while_it_forgets);
+	w = engine();
+	EQ(count_durable(w, id), 1);
+	path = sandbox_path("state/undo/%s", id);
+	aside = sandbox_path("state/undo/.old-%s", id);
+	OK(access(path, F_OK) < 0 && access(aside, F_OK) < 0);
+	sb = adopt(w, id);
+	EQ(warren_undo(sb, &undone, &err), -ENOENT);
+	run_well(sb, SH("test $(cat /srv/d/file) = before"));
+	sandbox_destroy(sb);
+	w = warren_close(w);
+}
+
+/* The names at the bottom have longer paths than the kernel accepts. */
+#define DEEP                                                 \
+	"set -e; cd /srv; python3 - <<'EOF'\n"               \
+	"import os, hashlib, shutil\n"                       \
+	"for i in range(400):\n"                             \
+	"  os.makedirs(f'long-enough-{i}', exist_ok=True)\n" \
+	"  os.chdir(f'long-enough-{i}')\n"                   \
+	"def sum(): return hashlib.sha256(open('a', 'rb').read()).hexdigest()\n"
+
+static const char *const deep_fill = DEEP "open('a', 'wb').write(os.urandom(9000000))\n"
+					  "open('sum', 'w').write(sum())\n"
+					  "for n in ('b', 'c'): os.link('a', n)\n"
+					  "os.mkdir('d')\n"
+					  "for i in range(3000): os.link('a', f'd/{i}')\n"
+					  "EOF\n";
+static const char *const deep_spoil =
+	DEEP "for n in ('a', 'b'): os.unlink(n)\n"
+	     "for i in range(3000): os.unlink(f'd/{i}')\n"
+	     "os.rmdir('d')\n"
+	     "open('d', 'w').write('file')\n"
+	     "EOF\n"
+	     "! cat /dev/zero > /srv/all 2>/dev/null; ln /srv/all /srv/all2";
+static const char *const deep_check =
+	DEEP "assert open('sum').read() == sum()\n"
+	     "assert os.path.samefile('a', 'b') and os.path.samefile('c', 'd/2999')\n"
+	     "assert os.stat('a').st_nlink == 3003 and len(os.listdir('d')) == 3000\n"
+	     "assert not os.path.exists('/srv/all')\n"
+	     "EOF\n";
+
+TEST(deep_trees_and_many_names_are_exact_or_refused_before_the_command)
+{
+	struct warren_spec spec = { .durable = true,
+				    .disk = 64 * MIB,
+				    .memory = 256 * MIB };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_undone undone;
+	struct warren_saved saved;
+	AUTO_FREE char *path = NULL, *incomplete = NULL;
+	struct warren_sandbox *sb;
+	struct warren *w;
+
+	world_enter(SECONDS);
+	w = engine();
+	sb = sandbox_make(w, &spec);
+	path = sandbox_path("state/undo/%s", warren_id(sb));
+	incomplete = sandbox_path("state/undo/.new-%s", warren_id(sb));
+	run_well(sb, SH(deep_fill));
+	GOOD(warren_undo_keep(sb, &saved, &err));
+	run_well(sb, SH(deep_spoil));
+	GOOD(warren_undo(sb, &undone, &err));
+	run_well(sb, SH(deep_check));
+	/* It cannot be copied, so the command does not start, and nothing is left. */
+	run_well(sb, SH("set -e; cd /srv; i=0; while [ $i -lt 600 ]; do mkdir d; cd d; "
+			"i=$((i+1)); done"));
+	OK(warren_undo_keep(sb, &saved, &err) < 0);
+	OK(strstr(err.msg, "/d/d/d") || strstr(err.msg, "deep"));
+	OK(access(path, F_OK) < 0 && access(incomplete, F_OK) < 0);
+	EQ(warren_undo(sb, &undone, &err), -ENOENT);
 	sandbox_destroy(sb);
 	w = warren_close(w);
 }

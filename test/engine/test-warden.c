@@ -540,6 +540,34 @@ TEST(concurrent_creates_with_one_id_create_one_sandbox)
 	warden_end();
 }
 
+/* The copy that is restored must not be removed before that. */
+TEST(an_undo_and_the_removal_of_its_copy_are_carried_out_in_order)
+{
+	struct warren_spec spec = modest();
+
+	warden_begin();
+	GRANTED(create("native", ID_A, &spec));
+	for (int i = 0; i < 20; i++) {
+		struct warden_proto_sandbox m = {
+			.h = { .type = WIRE_UNDO, .backend = "native" }, .id = ID_A
+		};
+
+		GRANTED(api_sandbox(WIRE_UNDO_KEEP, "native", ID_A));
+		m.h.seq = ++api.seq;
+		api_say(&m, sizeof(m), NULL, 0);
+		m.h.type = WIRE_UNDO_FORGET;
+		m.h.seq = ++api.seq;
+		api_say(&m, sizeof(m), NULL, 0);
+		for (int k = 0; k < 2; k++) {
+			api_hear();
+			EQ(api.err.code, 0);
+		}
+	}
+	REFUSED(ENOENT, api_sandbox(WIRE_UNDO, "native", ID_A));
+	GRANTED(api_sandbox(WIRE_DESTROY, "native", ID_A));
+	warden_end();
+}
+
 TEST(concurrent_changes_of_one_sandbox_leave_it_intact)
 {
 	enum {
