@@ -74,6 +74,12 @@ static int egress_main_confine(struct warren_error *err)
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return error_errno(err, errno, "prctl");
 	r = caps_drop_all(err);
+	/*
+	 * It exits when its connection ends, but not while it is stopped. So the kernel
+	 * ends it with the thread that started it, which exists as long as its process.
+	 */
+	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		r = error_errno(err, errno, "prctl");
 	if (r == 0)
 		r = landlock_restrict_files(paths, err);
 	return r < 0 ? r : seccomp_load(err);

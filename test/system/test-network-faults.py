@@ -284,6 +284,21 @@ def a_stopped_egress_opens_nothing_and_is_replaced():
 
 
 @test
+def a_stopped_egress_ends_with_the_warden():
+    box = w.create(image="host", network=POLICY)
+    pid = stopped()
+    w.kill("warden")
+    try:
+        until(lambda: not os.path.exists(f"/proc/{pid}"), "the stopped process is gone")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        w.start()
+    until(lambda: nw.reach(w, box, "a.test", PORT) == "hello", "the network is open again")
+    w.delete(box)
+
+
+@test
 def a_policy_changes_although_egress_is_stopped():
     closed, opened = w.create(image="host", network=POLICY), w.create(image="host", network={"allow": []})
     eq((nw.reach(w, closed, "a.test", PORT), nw.reach(w, opened, "a.test", PORT)), ("hello", "unknown"))
