@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from reboot import reboot  # pylint: disable=wrong-import-position
-from serve_world import BACKEND, World, has, refused, until  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, CONFIGS, World, has, refused, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
 
@@ -315,7 +315,7 @@ def a_session_whose_shell_cannot_start_waits_for_its_next_use():
 
 @test
 def a_full_service_wakes_its_own():
-    with World("--quota-sandboxes", "8", config="max:\n  sandboxes: 2\n") as v:
+    with World("--quota-sandboxes", "8", config=CONFIGS[BACKEND] + "max:\n  sandboxes: 2\n") as v:
         def run(box):
             return v.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}, status=200).json()["result"]["exit_code"]
 
