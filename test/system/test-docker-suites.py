@@ -51,7 +51,8 @@ ESCAPES = ("directories_inside_can_be_entered", "the_directory_of_an_exec_cannot
            "the_directory_of_a_sandbox_cannot_lead_outside", "file_paths_cannot_lead_outside")
 VOLUMES = ("files_outlive_the_sandbox_and_have_their_owners_in_the_next_one", "owners_are_the_same_on_every_backend",
            "sandboxes_share_a_volume_and_one_of_them_only_reads", "the_size_is_a_hard_limit",
-           "a_volume_is_mounted_where_it_was_after_kill_9_of_the_service", "a_copy_is_consistent_and_independent",
+           "a_volume_is_mounted_where_it_was_after_kill_9_of_the_service",
+           "a_sandbox_wakes_if_its_volume_has_another_device", "a_copy_is_consistent_and_independent",
            "running_sandboxes_keep_their_volume_when_the_service_stops", "a_sandbox_that_dies_by_itself_releases_its_volume",
            "set_id_programs_and_devices_in_a_volume_have_no_effect", "users_of_a_volume_come_and_go_at_the_same_time",
            "a_damaged_volume_is_an_error_for_that_volume_only")

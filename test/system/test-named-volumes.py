@@ -163,6 +163,24 @@ def one_of_several_creations_of_a_name_succeeds():
 
 
 @test
+def a_sandbox_wakes_if_its_volume_has_another_device():
+    make("first")
+    make("second")
+    box = w.create(**mounted("first"))
+    out(box, ["sh", "-c", "echo first >/data/x"])
+    w.ask("POST", f"/v1/sandboxes/{box}/hibernate", None, status=200)
+    other = w.create(**mounted("second"))  # gets the device that is free now
+    out(other, ["sh", "-c", "echo second >/data/x"])
+    eq(out(box, ["cat", "/data/x"]), "first\n")
+    eq(out(other, ["cat", "/data/x"]), "second\n")
+    for b in (box, other):
+        w.delete(b)
+    until(lambda: loops() == [], loops)
+    drop("first")
+    drop("second")
+
+
+@test
 def a_copy_is_consistent_and_independent():
     make("source")
     with w.box(**mounted("source")) as one:

@@ -381,6 +381,8 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 
 	if (r == 0)
 		r = docker_listen(p, info, &listener, err);
+	if (r == 0)
+		r = docker_link_volumes(p, spec, err);
 	if (r == 0 && spec->restore)
 		r = create_find(d, p, spec, info, err);
 	if (r == 0 && spec->restore)

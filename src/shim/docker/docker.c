@@ -133,6 +133,10 @@ static int docker_destroy(struct shim_sandbox *p, struct warren_error *err)
 	docker_id_path(p, path);
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
 		r = error_errno(err, errno, "%s: remove '%s'", p->name, path);
+	for (unsigned n = 0, more = r == 0; more; n++) {
+		docker_volume_link(p, n, path);
+		more = unlink(path) == 0;
+	}
 	return r;
 }
 

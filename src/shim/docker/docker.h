@@ -257,6 +257,11 @@ json_t *docker_spec(const struct shim_sandbox *p, const struct warren_spec *spec
  * none.
  */
 const char *docker_volume(const struct warren_spec *spec, const json_t *volumes);
+/* Path of a link to the device of volume @n (from 0), and create all these links. */
+void docker_volume_link(const struct shim_sandbox *p, unsigned n,
+			char path[DOCKER_GUEST_MAX]);
+int docker_link_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
+			struct warren_error *err);
 /* Add limits to a HostConfig or an update; false: out of memory. */
 bool docker_put_limits(json_t *to, const struct warren_limits *limits);
 

@@ -11,10 +11,12 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "os/caps.h"
 #include "os/loopdev.h"
@@ -260,21 +262,54 @@ static json_t *kept_caps(void)
  * be in a namespace that the daemon does not see. The filesystem is the one that
  * @m->source_fd refers to, which keeps the device until the container has it, too
  * (docker_check_mounts()). The daemon must not copy files of the image to it.
+ *
+ * The device may have another number when the container starts again, for example after a
+ * restart of the machine. So the daemon gets a link to it.
  */
 static json_t *spec_volume(const struct shim_sandbox *p, const struct warren_mount *m,
 			   unsigned n)
 {
-	char name[DOCKER_VOLUME_MAX], device[LOOP_PATH_MAX];
-	struct stat st;
+	char name[DOCKER_VOLUME_MAX], device[DOCKER_GUEST_MAX];
 
-	if (fstat(m->source_fd, &st) < 0 || loopdev_path(st.st_dev, device) < 0)
-		return NULL;
 	docker_volume_name(p, n, name);
+	docker_volume_link(p, n, device);
 	return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:{s:s, s:{s:s, s:s, s:s}}}}",
 			 "Type", "volume", "Source", name, "Target", m->target,
 			 "ReadOnly", m->read_only, "VolumeOptions", "NoCopy", 1,
 			 "DriverConfig", "Name", "local", "Options", "type", "ext4",
 			 "device", device, "o", "nosuid,nodev");
+}
+
+void docker_volume_link(const struct shim_sandbox *p, unsigned n,
+			char path[DOCKER_GUEST_MAX])
+{
+	(void)snprintf(path, DOCKER_GUEST_MAX, "%s/v%u", p->dir, n);
+}
+
+int docker_link_volumes(const struct shim_sandbox *p, const struct warren_spec *spec,
+			struct warren_error *err)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < spec->n_mounts; i++) {
+		char path[DOCKER_GUEST_MAX], device[LOOP_PATH_MAX];
+		struct stat st;
+		int r;
+
+		if (!spec->mounts[i].volume)
+			continue;
+		docker_volume_link(p, n++, path);
+		(void)unlink(path);
+		r = fstat(spec->mounts[i].source_fd, &st) < 0
+			    ? -errno
+			    : loopdev_path(st.st_dev, device);
+		if (r >= 0 && symlink(device, path) < 0)
+			r = -errno;
+		if (r < 0)
+			return error_errno(err, -r, "%s: volume at '%s'", p->name,
+					   spec->mounts[i].target);
+	}
+	return 0;
 }
 
 static json_t *one_mount(const struct warren_mount *m)
