@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-undo.py - the files of a sandbox become what they were before an undoable command, while it is the last one"""
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import WARREN, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
@@ -167,6 +171,41 @@ def an_undo_survives_each_process_of_the_service():
         w.ready()
         sh(box, "true")
         nothing_to_undo(box)
+    w.delete(box)
+
+
+def children(pid):
+    """The processes that a process has started and not waited for."""
+    found = set()
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as f:
+            found.update(map(int, f.read().split()))
+    return found
+
+
+@test
+def an_undo_begins_again_if_the_process_that_restores_is_killed():
+    box = w.create(image="host", limits={"memory": "512m", "disk": "256m"})
+    sh(box, "mkdir /srv/t && cd /srv/t && head -c 60000000 /dev/zero >big && for i in $(seq 300); do mkdir d$i; echo $i >d$i/x; done")
+    killed = 0
+    for _ in range(4):
+        sh(box, "rm -rf /srv/t", undoable=True)
+        before, answers = children(w.warden), []
+        thread = threading.Thread(target=lambda: answers.append(  # pylint: disable=cell-var-from-loop
+            w.client().ask("POST", f"/v1/sandboxes/{box}/undo")))
+        thread.start()
+        while thread.is_alive():
+            new = children(w.warden) - before
+            if new:
+                time.sleep(0.005)
+                with contextlib.suppress(OSError):
+                    os.kill(new.pop(), signal.SIGKILL)
+                    killed += 1
+                break
+        thread.join()
+        eq(answers[0].status, 200, answers)
+        eq(sh(box, "cd /srv/t && stat -c %s big && cat d*/x | sort -n | tail -1 && ls | wc -l"), "60000000\n300\n301\n")
+    ok(killed > 0, "no process was killed")
     w.delete(box)
 
 

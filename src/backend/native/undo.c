@@ -33,6 +33,7 @@
 
 /* Maximum time for the copy, and for finding what to restore. */
 #define UNDO_SECONDS 300
+#define UNDO_TRIES   3
 
 #define UNDO_NEW       ".new-"
 #define UNDO_OLD       ".old-"
@@ -252,7 +253,13 @@ int undo_restore(void *state, struct backend_sandbox *base, struct warren_undone
 	file = openat(undo, marker, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (file < 0)
 		return error_errno(err, errno, "create a marker");
-	r = undo_run((struct native_sandbox *)base, copy, ret, err);
+	/* Half of the files is worse than none: begin again if the process was killed. */
+	for (unsigned tries = 0; tries < UNDO_TRIES; tries++) {
+		*err = (struct warren_error)WARREN_ERROR_INIT;
+		r = undo_run((struct native_sandbox *)base, copy, ret, err);
+		if (r != -EIO)
+			break;
+	}
 	/*
 	 * Once the marker is removed, a copy that still exists is restored only on
 	 * request.
