@@ -32,7 +32,24 @@ def run(box, _):
     return w.client().ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]})
 
 
-USES = (write_file, read_file, list_files, run)
+def run_undoable(box, _):
+    return w.client().ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"], "undoable": True})
+
+
+def diff(box, _):
+    return w.client().ask("GET", f"/v1/sandboxes/{box}/diff")
+
+
+def snapshot(box, _):
+    r = w.client().ask("POST", f"/v1/sandboxes/{box}/snapshots", {})
+    return w.client().ask("DELETE", f"/v1/snapshots/{r.json()['id']}") if r.status == 201 else r
+
+
+def reset(box, _):
+    return w.client().ask("POST", f"/v1/sandboxes/{box}/reset")
+
+
+USES = (write_file, read_file, list_files, run, run_undoable, diff, snapshot, reset)
 
 
 def meets(box, use):

@@ -17,6 +17,8 @@
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
+#define DIFF_TRIES 16
+
 struct diff_op {
 	struct service *service;
 	char id[ID_LEN + 1];
@@ -24,7 +26,8 @@ struct diff_op {
 	bool starting; /* sandbox_diff() has not returned yet */
 	bool asked;    /* the warden has the request */
 	bool over;
-	diff_fn done; /* NULL: cancelled */
+	unsigned tries; /* how often the sandbox hibernated in the meantime */
+	diff_fn done;   /* NULL: cancelled */
 	void *ctx;
 };
 
@@ -38,6 +41,22 @@ static void diff_end(struct diff_op *op, const struct diff_result *result,
 	op->over = true;
 	if (!op->starting)
 		free(op);
+}
+
+static void diff_on_awake(void *ctx, int r, const struct warren_error *failed);
+
+/* Has the sandbox hibernated in the meantime? Then wake it, and compare again. */
+static bool diff_begins_again(struct diff_op *op, const struct warren_error *failure)
+{
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
+
+	if ((failure->code != ESRCH && failure->code != ENOENT) || !sandbox ||
+	    !op->done || op->service->closing || op->tries++ >= DIFF_TRIES ||
+	    (sandbox->row.state != SANDBOX_HIBERNATED && !sandbox->hibernating))
+		return false;
+	op->asked = false;
+	sandbox_use(sandbox, diff_on_awake, op);
+	return true;
 }
 
 static void diff_on_reply(void *ctx, const struct warren_error *failure, const char *data,
@@ -54,7 +73,8 @@ static void diff_on_reply(void *ctx, const struct warren_error *failure, const c
 	if (failure) {
 		if (fd >= 0)
 			(void)close(fd);
-		diff_end(ctx, NULL, failure);
+		if (!diff_begins_again(ctx, failure))
+			diff_end(ctx, NULL, failure);
 		return;
 	}
 	(void)memcpy(&changes, data, sizeof(changes));

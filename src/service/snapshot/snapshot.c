@@ -28,6 +28,7 @@
 #define SNAPSHOTS_OF_ONE   4  /* the same, for one tenant */
 /* Maximum number that may wait. If a client disconnects, its snapshot still waits. */
 #define SNAPSHOTS_MAX        256
+#define SNAPSHOT_TRIES       64
 #define SNAPSHOT_NAMES_MAX   1000 /* of one snapshot, in the list of its names */
 #define SNAPSHOTS_MAX_OF_ONE 64
 
@@ -48,6 +49,7 @@ struct snapshot_op {
 	struct snapshot_quota quota;
 	bool transient;
 	bool has_turn, recorded;
+	unsigned tries;       /* how often the sandbox hibernated in the meantime */
 	struct permit permit; /* of the client's request */
 	int report;           /* pipe with the report of warren-image; -1: none */
 	snapshot_done_fn done;
@@ -389,6 +391,17 @@ static void snapshot_on_job(void *ctx, int r, const struct warren_error *failure
 	struct warren_error err =
 		failure ? *failure : (struct warren_error)WARREN_ERROR_INIT;
 
+	/* The sandbox has hibernated in the meantime: wake it. */
+	if (r == -ESTALE && !op->recorded && !op->service->closing &&
+	    op->tries++ < SNAPSHOT_TRIES) {
+		const struct sandbox *sandbox =
+			sandbox_find(op->service, NULL, op->sandbox);
+
+		if (sandbox && sandbox->row.state == SANDBOX_HIBERNATED) {
+			snapshot_begin(op);
+			return;
+		}
+	}
 	if (r < 0) {
 		snapshot_op_fail(op, &err);
 		return;
