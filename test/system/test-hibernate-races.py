@@ -32,10 +32,6 @@ def run(box, _):
     return w.client().ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]})
 
 
-def run_undoable(box, _):
-    return w.client().ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"], "undoable": True})
-
-
 def diff(box, _):
     return w.client().ask("GET", f"/v1/sandboxes/{box}/diff")
 
@@ -49,7 +45,7 @@ def reset(box, _):
     return w.client().ask("POST", f"/v1/sandboxes/{box}/reset")
 
 
-USES = (write_file, read_file, list_files, run, run_undoable, diff, snapshot, reset)
+USES = (write_file, read_file, list_files, run, diff, snapshot, reset)
 
 
 def meets(box, use):

@@ -62,10 +62,14 @@ static bool diff_begins_again(struct diff_op *op, const struct warren_error *fai
 static void diff_on_reply(void *ctx, const struct warren_error *failure, const char *data,
 			  size_t size, int fd)
 {
+	struct diff_op *op = ctx;
+	struct sandbox *sandbox = sandbox_find(op->service, NULL, op->id);
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warden_proto_changes changes;
 	struct diff_result result;
 
+	if (sandbox)
+		sandbox_end_brief(sandbox);
 	if (!failure && (size != sizeof(changes) || fd < 0)) {
 		(void)error_set(&err, EPROTO, "the reply of the warden is not valid");
 		failure = &err;
@@ -105,6 +109,8 @@ static void diff_on_awake(void *ctx, int r, const struct warren_error *failed)
 	op->asked = r == 0;
 	if (r < 0)
 		diff_end(op, NULL, &err);
+	else
+		sandbox_begin_brief(sandbox);
 }
 
 struct diff_op *sandbox_diff(struct sandbox *sandbox, const struct diff_request *request,
@@ -138,7 +144,7 @@ struct diff_op *sandbox_diff(struct sandbox *sandbox, const struct diff_request 
 	(void)snprintf(op->msg.image, sizeof(op->msg.image), "%s",
 		       request->image ? request->image : "");
 	/* Only a sandbox that hibernates must be woken: processes are not needed. */
-	if (sandbox_is_made(sandbox))
+	if (sandbox_is_made(sandbox) && !sandbox->hibernating)
 		diff_on_awake(op, 0, NULL);
 	else
 		sandbox_use(sandbox, diff_on_awake, op);
