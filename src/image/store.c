@@ -392,7 +392,7 @@ static bool is_snapshot(const struct store *s, const char *hex)
 
 	if (load_image(s, hex, &image) < 0)
 		return false;
-	is = image.snapshot[0];
+	is = image.snapshot && image.snapshot[0];
 	store_image_done(&image);
 	return is;
 }

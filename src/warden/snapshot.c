@@ -43,7 +43,7 @@ int snapshot_start(struct images *all, const struct warden_policy *policy,
 		   struct warren_error *err)
 {
 	AUTO_FREE char *state = NULL;
-	struct store s;
+	struct store s = { 0 };
 	int r;
 
 	if (!warren_image(sb))

@@ -313,6 +313,27 @@ static int read_snapshot(struct v1 *v1, const struct caller *caller,
 	return 0;
 }
 
+static void create_request_fill_row(const struct caller *caller, const struct body *body,
+				    struct wanted *w)
+{
+	id_make(w->row.id);
+	w->row.state = SANDBOX_CREATING;
+	w->row.owner = caller->tenant;
+	w->row.image = w->spec.image;
+	if (w->snapshot_ref[0]) {
+		w->row.snapshot = w->snapshot.id;
+		w->spec.image = w->snapshot_ref;
+	}
+	w->row.network = v1_network_names[w->network];
+	w->row.policy = w->network == V1_NETWORK_POLICY ? w->policy.data : NULL;
+	w->row.name = body_text(body, "name");
+	w->row.template = body_text(body, "template");
+	w->row.spec = w->text.data;
+	w->row.memory = w->spec.memory;
+	w->row.cpu_millis = w->spec.cpu_millis;
+	w->row.disk = w->spec.disk;
+}
+
 int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *body,
 		struct wanted *w, struct api_error *err)
 {
@@ -379,22 +400,7 @@ int wanted_read(struct v1 *v1, const struct caller *caller, const struct body *b
 					       .read_only = true };
 	if (w->text.failed)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
-	id_make(w->row.id);
-	w->row.state = SANDBOX_CREATING;
-	w->row.owner = caller->tenant;
-	w->row.image = w->spec.image;
-	if (w->snapshot_ref[0]) {
-		w->row.snapshot = w->snapshot.id;
-		w->spec.image = w->snapshot_ref;
-	}
-	w->row.network = v1_network_names[w->network];
-	w->row.policy = w->network == V1_NETWORK_POLICY ? w->policy.data : NULL;
-	w->row.name = body_text(body, "name");
-	w->row.template = body_text(body, "template");
-	w->row.spec = w->text.data;
-	w->row.memory = w->spec.memory;
-	w->row.cpu_millis = w->spec.cpu_millis;
-	w->row.disk = w->spec.disk;
+	create_request_fill_row(caller, body, w);
 	return 0;
 }
 

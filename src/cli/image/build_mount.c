@@ -165,7 +165,7 @@ static int build_mount_bind(struct build_step *step, const struct dockerfile_mou
 
 	if (r == 0)
 		r = build_mount_temp(&step->b->store, all, &path, err);
-	if (r < 0)
+	if (r < 0 || !path)
 		return r;
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)

@@ -32,29 +32,37 @@ static int take_former(void *ctx, const struct sandbox_row *row)
 /*
  * A row without a sandbox was never shown to a client: delete it, as if never requested.
  */
-static int begin_all(struct service *s, const struct sandbox_row *rows,
-		     const struct warren_spec *specs,
-		     const struct sandbox_source *sources, size_t n,
-		     struct sandbox_group *group, struct sandbox **ret,
+/* Sandboxes that one request creates. */
+struct creation {
+	struct sandbox_row *rows;
+	const struct warren_spec *specs;
+	const struct sandbox_source *sources;
+	size_t n;
+	struct sandbox_group *group; /* NULL: each is created on its own */
+	struct sandbox **ret;
+};
+
+static int begin_all(struct service *s, const struct creation *c,
 		     struct warren_error *err)
 {
 	size_t begun = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		ret[i] = sandbox_new(s, &rows[i]);
-		if (!ret[i]) {
+	for (size_t i = 0; i < c->n; i++) {
+		c->ret[i] = sandbox_new(s, &c->rows[i]);
+		if (!c->ret[i]) {
 			service_untidy(s);
-			if (group)
-				sandbox_group_leave(group, err);
+			if (c->group)
+				sandbox_group_leave(c->group, err);
 			continue;
 		}
 		begun++;
-		lease_force(s, LEASE_DESCRIPTORS, rows[i].owner, 1, &ret[i]->descriptors);
-		sandbox_make(ret[i], &specs[i], &sources[i], group);
+		lease_force(s, LEASE_DESCRIPTORS, c->rows[i].owner, 1,
+			    &c->ret[i]->descriptors);
+		sandbox_make(c->ret[i], &c->specs[i], &c->sources[i], c->group);
 	}
-	if (group)
-		sandbox_group_begun(group, rows);
-	return begun > 0 || group ? 0 : error_errno(err, ENOMEM, "allocate a sandbox");
+	if (c->group)
+		sandbox_group_begun(c->group, c->rows);
+	return begun > 0 || c->group ? 0 : error_errno(err, ENOMEM, "allocate a sandbox");
 }
 
 /* Return 1 if the same request was made before. */
@@ -94,39 +102,36 @@ static int check_image(struct service *s, const struct sandbox_row *row,
 		     : r;
 }
 
-static int create_grouped(struct service *s, struct sandbox_row *rows,
-			  const struct warren_spec *specs,
-			  const struct sandbox_source *sources, size_t n,
-			  const struct db_request *request, struct sandbox_group *group,
-			  struct sandbox **ret, struct warren_error *err)
+static int create_grouped(struct service *s, const struct creation *c,
+			  const struct db_request *request, struct warren_error *err)
 {
-	struct first former = { .service = s, .ret = ret };
+	struct first former = { .service = s, .ret = c->ret };
 	struct fair_quota_lease lease = { 0 };
 	size_t parts;
 	int r = disk_admit(s, err);
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = check_image(s, &rows[i], &specs[i], err);
+	for (size_t i = 0; r == 0 && i < c->n; i++)
+		r = check_image(s, &c->rows[i], &c->specs[i], err);
 	if (r == 0)
-		r = lease_take(s, LEASE_DESCRIPTORS, rows[0].owner, n, &lease, err);
+		r = lease_take(s, LEASE_DESCRIPTORS, c->rows[0].owner, c->n, &lease, err);
 	if (r < 0)
 		return r;
-	parts = pool_ids_take(s, rows, n);
-	r = record_all(s, rows, n, request, err);
+	parts = pool_ids_take(s, c->rows, c->n);
+	r = record_all(s, c->rows, c->n, request, err);
 	/* From here on, each sandbox has its own lease. */
 	lease_end(s, LEASE_DESCRIPTORS, &lease);
 	if (r != 0)
-		pool_ids_return(s, rows, parts);
+		pool_ids_return(s, c->rows, parts);
 	if (r == 1) {
-		r = db_each_of_request(s->db, rows[0].owner, request->key, take_former,
+		r = db_each_of_request(s->db, c->rows[0].owner, request->key, take_former,
 				       &former, err);
-		while (former.n < n)
-			ret[former.n++] = NULL;
+		while (former.n < c->n)
+			c->ret[former.n++] = NULL;
 		return r < 0 ? r : 1;
 	}
 	if (r == -EDQUOT)
 		s->metrics.denied++;
-	return r < 0 ? r : begin_all(s, rows, specs, sources, n, group, ret, err);
+	return r < 0 ? r : begin_all(s, c, err);
 }
 
 int sandbox_create_many(struct service *s, struct sandbox_row *rows,
@@ -135,7 +140,11 @@ int sandbox_create_many(struct service *s, struct sandbox_row *rows,
 			const struct db_request *request, struct sandbox **ret,
 			struct warren_error *err)
 {
-	return create_grouped(s, rows, specs, sources, n, request, NULL, ret, err);
+	const struct creation c = {
+		.rows = rows, .specs = specs, .sources = sources, .n = n, .ret = ret
+	};
+
+	return create_grouped(s, &c, request, err);
 }
 
 int sandbox_create_all(struct service *s, struct sandbox_row *rows,
@@ -143,16 +152,20 @@ int sandbox_create_all(struct service *s, struct sandbox_row *rows,
 		       const struct sandbox_source *sources, size_t n,
 		       sandbox_all_fn done, void *ctx, struct warren_error *err)
 {
-	struct sandbox_group *group = sandbox_group_new(s, n, done, ctx);
-	struct sandbox **all = calloc(n, sizeof(struct sandbox *));
+	const struct creation c = { .rows = rows,
+				    .specs = specs,
+				    .sources = sources,
+				    .n = n,
+				    .group = sandbox_group_new(s, n, done, ctx),
+				    .ret = calloc(n, sizeof(struct sandbox *)) };
 	struct db_request none = { 0 };
-	int r = group && all ? 0 : error_errno(err, ENOMEM, "create the sandboxes");
+	int r = c.group && c.ret ? 0 : error_errno(err, ENOMEM, "create the sandboxes");
 
 	if (r == 0)
-		r = create_grouped(s, rows, specs, sources, n, &none, group, all, err);
+		r = create_grouped(s, &c, &none, err);
 	if (r < 0)
-		sandbox_group_free(group);
-	free((void *)all);
+		sandbox_group_free(c.group);
+	free((void *)c.ret);
 	return r;
 }
 

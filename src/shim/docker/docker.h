@@ -175,7 +175,7 @@ int docker_lock_pause(const struct docker *d, const struct shim_sandbox *p, int 
 		      struct warren_error *err);
 
 /* create.c */
-int docker_create(struct shim_sandbox *p, const struct warren_spec *spec,
+int docker_create(struct shim_sandbox *p, const struct warren_spec *requested,
 		  struct warren_error *err);
 
 /* container_pid.c */
