@@ -138,6 +138,7 @@ void v1_list_changes(struct call *c)
 	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct sandbox *sandbox = call_sandbox(c);
+	struct diff_op *op;
 	struct api_value *v = c->query.v;
 	const char *word = v[V1_LIST_CHANGES_QUERY_SNAPSHOT].text;
 	struct diff_request request = {
@@ -157,8 +158,15 @@ void v1_list_changes(struct call *c)
 		return;
 	}
 	request.image = word ? row.image : NULL;
+	op = sandbox_diff_new(sandbox, &request, diff_on_done, c, &err);
+	if (!op) {
+		diff_fail(c, &err);
+		return;
+	}
 	c->gone = diff_gone;
-	c->state = sandbox_diff(sandbox, &request, diff_on_done, call_ref(c));
+	c->state = op;
+	(void)call_ref(c);
+	sandbox_diff_start(op, sandbox);
 }
 
 static void undo_on_done(void *ctx, const struct warren_undone *undone,

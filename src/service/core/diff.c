@@ -23,9 +23,7 @@ struct diff_op {
 	struct service *service;
 	char id[ID_LEN + 1];
 	struct warden_proto_diff msg;
-	bool starting; /* sandbox_diff() has not returned yet */
-	bool asked;    /* the warden has the request */
-	bool over;
+	bool asked;     /* the warden has the request */
 	unsigned tries; /* how often the sandbox hibernated in the meantime */
 	diff_fn done;   /* NULL: cancelled */
 	void *ctx;
@@ -38,9 +36,7 @@ static void diff_end(struct diff_op *op, const struct diff_result *result,
 		op->done(op->ctx, result, err);
 	else if (result)
 		(void)close(result->fd);
-	op->over = true;
-	if (!op->starting)
-		free(op);
+	free(op);
 }
 
 static void diff_on_awake(void *ctx, int r, const struct warren_error *failed);
@@ -106,30 +102,29 @@ static void diff_on_awake(void *ctx, int r, const struct warren_error *failed)
 		if (r < 0)
 			(void)error_errno(&err, -r, "send a request to the warden");
 	}
-	op->asked = r == 0;
-	if (r < 0)
+	if (r < 0) {
 		diff_end(op, NULL, &err);
-	else
-		sandbox_begin_brief(sandbox);
+		return;
+	}
+	op->asked = true;
+	sandbox_begin_brief(sandbox);
 }
 
-struct diff_op *sandbox_diff(struct sandbox *sandbox, const struct diff_request *request,
-			     diff_fn done, void *ctx)
+struct diff_op *sandbox_diff_new(const struct sandbox *sandbox,
+				 const struct diff_request *request, diff_fn done,
+				 void *ctx, struct warren_error *err)
 {
-	struct warren_error err = WARREN_ERROR_INIT;
 	struct diff_op *op;
 
 	if (strcmp(sandbox->row.backend, WIRE_NATIVE) != 0) {
-		(void)error_set(&err, EOPNOTSUPP,
+		(void)error_set(err, EOPNOTSUPP,
 				"backend '%s' cannot list changed files: only native can",
 				sandbox->row.backend);
-		done(ctx, NULL, &err);
 		return NULL;
 	}
 	op = calloc(1, sizeof(*op));
 	if (!op) {
-		(void)error_errno(&err, ENOMEM, "find the changed files");
-		done(ctx, NULL, &err);
+		(void)error_errno(err, ENOMEM, "find the changed files");
 		return NULL;
 	}
 	*op = (struct diff_op){ .service = sandbox->service,
@@ -137,22 +132,21 @@ struct diff_op *sandbox_diff(struct sandbox *sandbox, const struct diff_request 
 					 .skip = request->skip,
 					 .max = request->max,
 					 .seconds = (request->timeout_ms + 999) / 1000 },
-				.starting = true,
 				.done = done,
 				.ctx = ctx };
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
 	(void)snprintf(op->msg.image, sizeof(op->msg.image), "%s",
 		       request->image ? request->image : "");
+	return op;
+}
+
+void sandbox_diff_start(struct diff_op *op, struct sandbox *sandbox)
+{
 	/* Only a sandbox that hibernates must be woken: processes are not needed. */
 	if (sandbox_is_made(sandbox) && !sandbox->hibernating)
 		diff_on_awake(op, 0, NULL);
 	else
 		sandbox_use(sandbox, diff_on_awake, op);
-	op->starting = false;
-	if (!op->over)
-		return op;
-	free(op);
-	return NULL;
 }
 
 static void diff_on_cancelled(void *ctx UNUSED, const struct warren_error *err UNUSED,

@@ -25,13 +25,17 @@ struct diff_op;
 /* @result is NULL after a failure. */
 typedef void (*diff_fn)(void *ctx, const struct diff_result *result,
 			const struct warren_error *err);
+/* Prepare a list of the changed files; NULL: it failed, and @done is not called. */
+struct diff_op *sandbox_diff_new(const struct sandbox *sandbox,
+				 const struct diff_request *request, diff_fn done,
+				 void *ctx, struct warren_error *err);
 /*
- * List the changed files of the sandbox; it is woken if it hibernates. Returns NULL if
- * @done was called already. @done gets -ENOMEDIUM: there is no such image; -EINVAL: its
- * layers do not begin with those of the sandbox's image; -ETIMEDOUT.
+ * List the changed files of the sandbox; it is woken if it hibernates. Afterwards, or at
+ * once, @done is called, and the operation is freed. @done gets -ENOMEDIUM: there is no
+ * such image; -EINVAL: its layers do not begin with those of the sandbox's image;
+ * -ETIMEDOUT.
  */
-struct diff_op *sandbox_diff(struct sandbox *sandbox, const struct diff_request *request,
-			     diff_fn done, void *ctx);
+void sandbox_diff_start(struct diff_op *op, struct sandbox *sandbox);
 /* No client waits for the result: @done is not called any more. */
 void sandbox_diff_cancel(struct diff_op *op);
 
