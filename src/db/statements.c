@@ -144,7 +144,8 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_FORGET_SNAPSHOT] = "DELETE FROM snapshots WHERE id = ? AND state <> 1",
 	[STMT_DEAD_SNAPSHOTS] =
 		"SELECT id FROM snapshots s WHERE state <> 1 OR (transient = 1 AND NOT "
-		"EXISTS (SELECT 1 FROM snapshot_uses WHERE snapshot = s.id)) LIMIT ?",
+		"EXISTS (SELECT 1 FROM snapshot_uses WHERE snapshot = s.id)) "
+		"ORDER BY random() LIMIT ?",
 	[STMT_GET_SNAPSHOT] =
 		"SELECT " SNAPSHOT
 		" FROM snapshots s WHERE (?1 IS NULL OR tenant = ?1) AND state = 1 AND "
@@ -153,8 +154,9 @@ const char *const statement_texts[STMT_MAX] = {
 		"tenant = ?1 AND name = ?2))",
 	[STMT_EACH_SNAPSHOT] = "SELECT " SNAPSHOT " FROM snapshots s WHERE tenant = ? "
 			       "AND id > ? AND state = 1 ORDER BY id LIMIT ?",
-	[STMT_SUM_SNAPSHOTS] = "SELECT count(*), coalesce(sum(size), 0) FROM snapshots "
-			       "WHERE state <> 2 AND (?1 IS NULL OR tenant = ?1)",
+	[STMT_SUM_SNAPSHOTS] = "SELECT count(CASE WHEN state <> 2 THEN 1 END), "
+			       "coalesce(sum(size), 0) FROM snapshots WHERE ?1 IS NULL "
+			       "OR tenant = ?1",
 	[STMT_USE_SNAPSHOT] = "INSERT OR REPLACE INTO snapshot_uses (snapshot, sandbox) "
 			      "SELECT id, ?2 FROM snapshots WHERE id = ?1 AND state = 1",
 

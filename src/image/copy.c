@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "os/mount.h"
 
 #define DEPTH_MAX 8
 #define FILE_MAX  (16L << 20)
@@ -153,6 +155,12 @@ void copy_remove_whole(int at, const char *name, const char *aside)
 		copy_remove_tree(at, name);
 	else
 		copy_remove_tree(at, aside);
+}
+
+int copy_open_dir(int at, const char *path)
+{
+	return mount_openat2(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
+			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
 void copy_remove_tree(int at, const char *name)

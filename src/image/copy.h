@@ -10,6 +10,8 @@
  */
 int copy_from_host(int root, const char *path);
 
+/* Open a directory below @at; no part of @path may be a link. Or -errno. */
+int copy_open_dir(int at, const char *path);
 /* Remove a tree like rm -rf, without following links. Errors are ignored. */
 void copy_remove_tree(int at, const char *name);
 /*

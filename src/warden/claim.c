@@ -18,12 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/id.h"
 #include "base/list.h"
 
 #define STATE_SUFFIX ".state"
+#define AWAIT_S      2 /* maximum time to wait for a claim to end */
 
 struct claims {
 	pthread_mutex_t lock;
@@ -164,12 +166,19 @@ int claims_take(struct claims *all, struct claim *claim, const char *id, bool br
 	return other ? -EBUSY : 0;
 }
 
-void claims_await(struct claims *all, const char *id)
+int claims_await(struct claims *all, const char *id)
 {
+	struct timespec end;
+	int r = 0;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += AWAIT_S;
 	(void)pthread_mutex_lock(&all->lock);
-	while (claims_find(all, id))
-		(void)pthread_cond_wait(&all->dropped, &all->lock);
+	while (r == 0 && claims_find(all, id))
+		r = pthread_cond_clockwait(&all->dropped, &all->lock, CLOCK_MONOTONIC,
+					   &end);
 	(void)pthread_mutex_unlock(&all->lock);
+	return r == 0 ? 0 : -EBUSY;
 }
 
 void claims_drop(struct claims *all, struct claim *claim)

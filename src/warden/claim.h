@@ -43,9 +43,10 @@ int claims_take(struct claims *all, struct claim *claim, const char *id, bool br
 /*
  * Wait until no request has claimed @id. An api that was started in the meantime must not
  * see what a request of its predecessor changes only for a while, such as processes that
- * are stopped while their files are copied.
+ * are stopped while their files are copied. -EBUSY: a request still has it after some
+ * seconds.
  */
-void claims_await(struct claims *all, const char *id);
+int claims_await(struct claims *all, const char *id);
 void claims_drop(struct claims *all, struct claim *claim);
 
 /* Count one more sandbox before it is created. -EDQUOT: the maximum is reached. */

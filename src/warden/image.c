@@ -25,7 +25,7 @@
 #include "warden/internal.h"
 
 #define ARGS_MAX        (16 + 4 * WARDEN_REGISTRIES_MAX)
-#define IMAGE_MOST_SIZE (SPEC_LIMIT_MAX * 21)
+#define IMAGE_MOST_SIZE (SPEC_LIMIT_MAX * 21UL)
 /* Descriptor in the program, which stays open until the program ends. */
 #define FD_ALIVE 9
 /* Descriptor to which the program writes an archive. */

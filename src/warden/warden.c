@@ -476,7 +476,8 @@ static int do_list(struct work *k, const void *msg, struct warren_error *err)
 		return r;
 	while (ids[n])
 		n++;
-	qsort(ids, n, sizeof(*ids), warden_compare_ids);
+	if (n > 0)
+		qsort(ids, n, sizeof(*ids), warden_compare_ids);
 	while (first < n && strcmp(ids[first], list->after) <= 0)
 		first++;
 	for (size_t i = first; i < n && i - first < WIRE_LIST_MAX; i++)
@@ -556,8 +557,10 @@ static int carry_out_one(struct work *k, const void *msg, struct warren_error *e
 	struct claim claim;
 	int r;
 
-	if (h->type == WIRE_CONNECT)
-		claims_await(k->w->claims, warden_proto_id(msg));
+	if (h->type == WIRE_CONNECT &&
+	    claims_await(k->w->claims, warden_proto_id(msg)) < 0)
+		return error_set(err, EBUSY, "sandbox '%s' is being changed",
+				 warden_proto_id(msg));
 	if (!permitted[h->type].changes)
 		return permitted[h->type].run(k, msg, err);
 	r = claims_take(k->w->claims, &claim, warden_proto_id(msg),

@@ -199,6 +199,11 @@ def tenants_share_no_cache_and_no_snapshot():
     text = "".join(e.get("text", "") for e in send(body))
     ok("\n1\n" in text, text)
     ok("CACHED" in str(send(body)), "the tenant has no cache")
+    # No directory of the machine keeps what clients write.
+    text = "".join(e.get("text", "") for e in send(body, no_cache="true"))
+    ok("\n1\n" in text, text)
+    text = str(send(context("FROM base:1\nRUN --mount=type=bind,target=/c,rw touch /c/x\n")))
+    ok("cannot write to the bind mount" in text, text)
     text = "".join(e.get("text", "") for e in send(body, token=world.token("images", "write", "exec", tenant="other")))
     ok("CACHED" not in text and "\n1\n" in text, text)
     box = world.create(image="base:1")

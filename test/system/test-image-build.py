@@ -209,6 +209,16 @@ def files_and_ids_are_written():
 
 
 @test
+def links_of_a_step_do_not_lead_out_of_its_layer():
+    s, outside = Builder(), folder()
+    os.mkdir(f"{outside}/empty")
+    text = (f"FROM base:1\nRUN --mount=type=tmpfs,target=/a{outside}/empty mv /a /z && ln -s / /a\n"
+            "RUN test -L /a && echo made >/y\n")
+    eq(s.run(s.build(text), "cat", "/y"), "made\n")
+    ok(os.path.isdir(f"{outside}/empty"), "a directory of the machine was removed")
+
+
+@test
 def only_an_option_lets_a_dockerfile_read_directories_of_the_machine():
     s, tree = Builder(), write_tree(folder(), {"etc/x": "from a directory"})
     mounted = f"FROM base:1\nRUN --mount=type=bind,from=dir:{tree},target=/m cat /m/etc/x >/y\n"

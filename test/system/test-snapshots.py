@@ -225,13 +225,22 @@ def a_snapshot_has_a_bounded_number_of_names():
 @test
 def a_token_for_one_sandbox_makes_no_copies_of_it():
     box = w.create(image="host")
-    token = w.token("read", "write", "exec", sandbox_id=box)
+    token = w.token("read", "write", "exec", "files", sandbox_id=box)
     for path, body in (("snapshots", {"name": "golden"}), ("snapshots", {}), ("fork", {"count": 1})):
         r = w.ask("POST", f"/v1/sandboxes/{box}/{path}", body, token=token)
         eq((path, r.status), (path, 403))
         ok(b"not for copies of it" in r.body, r.body)
     eq(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}, token=token).status, 200)  # the control
     eq((names(), len(w.get("/v1/sandboxes")["sandboxes"])), ([], 1))
+    if BACKEND == "native":
+        other = w.create(image="host")
+        snapshot(other, "others")
+        snapshot(box, "own")
+        for name, status in (("others", 404), ("own", 200)):
+            eq(w.ask("GET", f"/v1/sandboxes/{box}/diff", query={"snapshot": name}, token=token).status, status)
+        drop("others")
+        drop("own")
+        w.delete(other)
     w.delete(box)
 
 

@@ -157,6 +157,12 @@ void v1_list_changes(struct call *c)
 			call_fail(c, &err);
 		return;
 	}
+	/* A token for one sandbox says nothing about copies of others. */
+	if (word && c->caller.sandbox[0] && strcmp(row.source, c->caller.sandbox) != 0) {
+		call_refuse(c, API_ERR_SNAPSHOT_NOT_FOUND,
+			    "there is no snapshot '%.128s'", word);
+		return;
+	}
 	request.image = word ? row.image : NULL;
 	op = sandbox_diff_new(sandbox, &request, diff_on_done, c, &err);
 	if (!op) {

@@ -19,7 +19,7 @@
 #include "os/tree_walk.h"
 
 /* Maximum size of all records of a comparison. */
-#define DIFF_BYTES_MAX (16U << 20)
+#define DIFF_BYTES_MAX (1U << 20)
 #define DIFF_OUT_SIZE  (256U << 10)
 
 /* What the child needs to know. */

@@ -13,6 +13,7 @@
 struct diff_options {
 	bool quiet;
 	bool json;
+	const char *second; /* the operand after the sandbox; NULL: none */
 };
 
 #define FIELD(name) offsetof(struct diff_options, name)
@@ -102,14 +103,14 @@ static int diff_all(struct client *c, const char *id, const char *snapshot,
 /* Parse at most @max operands, and find the sandbox, which is the first one. */
 static bool diff_begin(const struct command *cmd, int argc, char **argv, int max,
 		       struct diff_options *o, struct client **ret, char id[ID_LEN + 1],
-		       const char **ret_second, int *ret_status)
+		       int *ret_status)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	char **words = NULL;
 
 	if (!command_operands(cmd, argc, argv, o, 1, max, &words, ret_status))
 		return false;
-	*ret_second = words[1];
+	o->second = words[1];
 	if (words[1]) {
 		*ret_status = snapshot_check_operand(cmd, words[1]);
 		if (*ret_status)
@@ -126,12 +127,11 @@ static int diff_run(int argc, char **argv)
 {
 	AUTO_CLIENT struct client *c = NULL;
 	struct diff_options o = { 0 };
-	const char *snapshot = NULL;
 	char id[ID_LEN + 1] = "";
 	int status = 0;
 
-	return diff_begin(&client_diff, argc, argv, 2, &o, &c, id, &snapshot, &status)
-		       ? diff_all(c, id, snapshot, &o)
+	return diff_begin(&client_diff, argc, argv, 2, &o, &c, id, &status)
+		       ? diff_all(c, id, o.second, &o)
 		       : status;
 }
 
@@ -147,10 +147,9 @@ static int cmd_undo_run(int argc, char **argv)
 	AUTO_JSON json_t *undone = NULL;
 	struct diff_options o = { 0 };
 	char id[ID_LEN + 1] = "", path[64];
-	const char *none = NULL;
 	int status = 0;
 
-	if (!diff_begin(&client_undo, argc, argv, 1, &o, &c, id, &none, &status))
+	if (!diff_begin(&client_undo, argc, argv, 1, &o, &c, id, &status))
 		return status;
 	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/undo", id);
 	if (client_call(c, "POST", path, NULL, &undone, &err) < 0)

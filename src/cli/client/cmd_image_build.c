@@ -163,8 +163,15 @@ static int build_send_dockerfile(struct remote_build *b, const char *file,
 	    asprintf(&ignore, "%s" BUILD_IGNORE, file) < 0 ||
 	    asprintf(&ignore_name, "%s" BUILD_IGNORE, name) < 0)
 		return error_errno(err, ENOMEM, "read the Dockerfile");
-	if (piped || build_read_text(ignore, IGNORE_SIZE_MAX, &text, &size, &why) < 0)
+	if (piped)
 		return 0;
+	r = build_read_text(ignore, IGNORE_SIZE_MAX, &text, &size, &why);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
 	return build_add_extra(b, ignore_name, text, size) < 0
 		       ? error_errno(err, ENOMEM, "read the Dockerfile")
 		       : ignore_parse(text, size, &b->ignore, err);

@@ -161,8 +161,14 @@ static int build_mount_bind(struct build_step *step, const struct dockerfile_mou
 	struct layer_add a;
 	char *source = NULL;
 	bool is_dir;
-	int r = build_mount_source_open(step, m, &s, err);
+	int r = 0;
 
+	if (step->b->request && !m->read_only)
+		return error_set(err, EOPNOTSUPP,
+				 "a build by the service cannot write to the bind mount "
+				 "'%s': no limit counts what it writes",
+				 m->target);
+	r = build_mount_source_open(step, m, &s, err);
 	if (r == 0)
 		r = build_mount_temp(&step->b->store, all, &path, err);
 	if (r < 0 || !path)
@@ -203,9 +209,10 @@ static int build_mount_cache(struct build_step *step, const struct dockerfile_mo
 	char key[HASH_LEN + 1], name[128], *source = NULL;
 	int r;
 
-	hash_text(h, m->id);
+	/* A client could fill the disk of all with files that no limit counts. */
 	if (step->b->request)
-		hash_text(h, step->b->request->tenant);
+		return build_mount_add(all, m, NULL, false);
+	hash_text(h, m->id);
 	r = hash_end(h, key);
 	(void)snprintf(name, sizeof(name), BUILD_MOUNTS_DIR "/%s", key);
 	if (r == 0 &&
@@ -316,6 +323,7 @@ void build_mounts_done(struct build_mounts *m)
 
 /*
  * Starting at the mount point, remove directories upwards while they are new and empty.
+ * The command may have replaced a directory above the mount point with a link.
  */
 void build_mounts_forget(const struct build_mounts *m, const struct view *before,
 			 int layer)
@@ -332,8 +340,7 @@ void build_mounts_forget(const struct build_mounts *m, const struct view *before
 				break;
 			slash = strrchr(path, '/');
 			*slash = '\0';
-			at = openat(layer, path[0] ? path + 1 : ".",
-				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			at = copy_open_dir(layer, path[0] ? path + 1 : ".");
 			if (at < 0 ||
 			    (unlinkat(at, slash + 1, AT_REMOVEDIR) < 0 &&
 			     (fstatat(at, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0 ||

@@ -14,14 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
 
 #define DIFF_TRIES 16
+/* Maximum numbers at the same time; others that wait for the warden must not wait long.
+ */
+#define DIFFS_MAX    64
+#define DIFFS_OF_ONE 16 /* for one tenant */
 
 struct diff_op {
+	struct diff_op *next;
 	struct service *service;
 	char id[ID_LEN + 1];
+	char tenant[DB_NAME_MAX + 1];
 	struct warden_proto_diff msg;
 	bool asked;     /* the warden has the request */
 	unsigned tries; /* how often the sandbox hibernated in the meantime */
@@ -36,7 +43,19 @@ static void diff_end(struct diff_op *op, const struct diff_result *result,
 		op->done(op->ctx, result, err);
 	else if (result)
 		(void)close(result->fd);
+	(void)LIST_REMOVE(op->service->diffs, op);
 	free(op);
+}
+
+static bool diff_fits(const struct service *s, const char *tenant)
+{
+	unsigned all = 0, own = 0;
+
+	for (const struct diff_op *op = s->diffs; op; op = op->next) {
+		all++;
+		own += strcmp(op->tenant, tenant) == 0;
+	}
+	return all < DIFFS_MAX && own < DIFFS_OF_ONE;
 }
 
 static void diff_on_awake(void *ctx, int r, const struct warren_error *failed);
@@ -122,6 +141,12 @@ struct diff_op *sandbox_diff_new(const struct sandbox *sandbox,
 				sandbox->row.backend);
 		return NULL;
 	}
+	if (!diff_fits(sandbox->service, sandbox->row.owner)) {
+		(void)error_set(err, EAGAIN,
+				"too many lists of changed files are being made; try "
+				"again");
+		return NULL;
+	}
 	op = calloc(1, sizeof(*op));
 	if (!op) {
 		(void)error_errno(err, ENOMEM, "find the changed files");
@@ -137,6 +162,8 @@ struct diff_op *sandbox_diff_new(const struct sandbox *sandbox,
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
 	(void)snprintf(op->msg.image, sizeof(op->msg.image), "%s",
 		       request->image ? request->image : "");
+	(void)snprintf(op->tenant, sizeof(op->tenant), "%s", sandbox->row.owner);
+	LIST_PUSH(sandbox->service->diffs, op);
 	return op;
 }
 

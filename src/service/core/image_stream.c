@@ -110,6 +110,8 @@ int image_stream_start(struct service *s, const struct image_stream_request *req
 	const char *tenant = request->tenant;
 	struct image_stream *stream;
 
+	if (request->kind != IMAGE_STREAM_SAVE && disk_admit(s, err) < 0)
+		return -err->code;
 	if (!image_stream_fits(s, tenant))
 		return error_set(err, EAGAIN,
 				 "too many archives of images are being transferred; try "

@@ -196,6 +196,7 @@ struct service {
 	struct loop_timer *disk_timer; /* disk.c */
 	bool disk_full, output_by_disk;
 	uint64_t disk_left, disk_size; /* bytes */
+	struct diff_op *diffs;         /* lists of changed files in progress */
 	uint64_t disk_reserved;        /* bytes of files that are being saved */
 	unsigned disk_turn;
 	size_t n_unsaved; /* results that are not in the database yet */

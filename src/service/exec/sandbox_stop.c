@@ -263,8 +263,10 @@ static void stop_hurry(struct sandbox_job *job, uint64_t grace_ms)
 	struct stop_op *op = sandbox_execs(job->sandbox)->stopping;
 	uint64_t kill_at = loop_now(job->sandbox->service->loop) + grace_ms;
 
-	if (op && op->job == job && op->waits && grace_ms < job->grace_ms)
+	if (op && op->job == job && op->waits && grace_ms < job->grace_ms) {
 		job->grace_ms = grace_ms;
+		loop_timer_set(op->timer, grace_ms > BRIEF_MS ? grace_ms : BRIEF_MS);
+	}
 	if (!op || op->job != job || op->waits || op->killing || op->broken ||
 	    kill_at >= op->kill_at)
 		return;

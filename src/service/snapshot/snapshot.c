@@ -23,9 +23,9 @@
 #include "service/core/module.h"
 #include "service/core/sandbox_job.h"
 
-#define SNAPSHOT_SWEEP_MAX 64 /* maximum number that is deleted at the same time */
-#define SNAPSHOTS_AT_ONCE  8  /* maximum number that is created at the same time */
-#define SNAPSHOTS_OF_ONE   4  /* the same, for one tenant */
+#define SNAPSHOT_SWEEP_MAX 8 /* maximum number that is deleted at the same time */
+#define SNAPSHOTS_AT_ONCE  8 /* maximum number that is created at the same time */
+#define SNAPSHOTS_OF_ONE   4 /* the same, for one tenant */
 /* Maximum number that may wait. If a client disconnects, its snapshot still waits. */
 #define SNAPSHOTS_MAX        256
 #define SNAPSHOT_TRIES       64

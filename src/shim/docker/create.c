@@ -17,7 +17,7 @@
 #include "shim/docker/docker.h"
 #include "spec/spec.h"
 
-#define CREATE_LABEL "warren.snapshot" /* the id of the snapshot, if it is from one */
+#define CREATE_LABEL "warren.snapshot" /* the id of its snapshot; "": none */
 
 extern const unsigned char warren_guest_blob[], warren_guest_blob_end[];
 
@@ -396,9 +396,9 @@ static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 			err, EILSEQ,
 			"%s: create the container: a string in the spec is not UTF-8",
 			d->name);
-	if (d->snapshot)
-		(void)json_object_set_new(json_object_get(body, "Labels"), CREATE_LABEL,
-					  json_string(d->snapshot->id));
+	/* The image may have such a label, too: this one replaces it. */
+	(void)json_object_set_new(json_object_get(body, "Labels"), CREATE_LABEL,
+				  json_string(d->snapshot ? d->snapshot->id : ""));
 	r = create_make(d, p, spec, info, body, err);
 	json_decref(body);
 	if (r == 0)
