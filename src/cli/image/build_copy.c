@@ -348,6 +348,11 @@ static int copy_target(const struct layer_add *a, const char *dest, const char *
 	return 0;
 }
 
+static bool copy_cancelled(void *ctx UNUSED)
+{
+	return build_cancelled();
+}
+
 /*
  * Unpack an archive, and copy its tree to the destination, which is a directory. *@ret_is
  * is false if the file is not an archive.
@@ -357,7 +362,11 @@ static int copy_unpack(struct copy_work *w, struct layer_add *a,
 		       struct warren_error *err)
 {
 	const struct store *store = &w->step->b->store;
-	const struct unpack_options o = { .max_bytes = OCI_BYTES_MAX };
+	const struct build_request *q = w->step->b->request;
+	const struct unpack_watch watch = { copy_cancelled, NULL };
+	const struct unpack_options o = { .max_bytes = q ? BUILD_BYTES_MAX - q->bytes
+							 : OCI_BYTES_MAX,
+					  .watch = &watch };
 	AUTO_CLOSE int blob =
 		view_open_in(w->from, s->list.v[0].layer, s->list.v[0].path);
 	AUTO_FREE char *dest = NULL;
