@@ -118,7 +118,7 @@ static void fork_on_created(void *ctx, struct sandbox **all,
 		fork_fail(f, &err);
 		return;
 	}
-	f->left = f->n;
+	f->left = f->n + 1; /* one for this function: a wait may end at once */
 	for (size_t i = 0; i < f->n; i++) {
 		struct fork_one *one = &f->one[i];
 
@@ -135,6 +135,8 @@ static void fork_on_created(void *ctx, struct sandbox **all,
 		else
 			fork_on_one(&f->one[i].waiter, NULL, SANDBOX_FAILED);
 	}
+	if (--f->left == 0)
+		fork_end(f);
 }
 
 /* Create the copies; @f belongs to them afterwards, unless this fails. */

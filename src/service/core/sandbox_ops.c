@@ -51,6 +51,7 @@ static int begin_all(struct service *s, const struct creation *c,
 		c->ret[i] = sandbox_new(s, &c->rows[i]);
 		if (!c->ret[i]) {
 			service_untidy(s);
+			(void)error_errno(err, ENOMEM, "allocate a sandbox");
 			if (c->group)
 				sandbox_group_leave(c->group, err);
 			continue;
@@ -62,7 +63,7 @@ static int begin_all(struct service *s, const struct creation *c,
 	}
 	if (c->group)
 		sandbox_group_begun(c->group, c->rows);
-	return begun > 0 || c->group ? 0 : error_errno(err, ENOMEM, "allocate a sandbox");
+	return begun > 0 || c->group ? 0 : -ENOMEM;
 }
 
 /* Return 1 if the same request was made before. */
