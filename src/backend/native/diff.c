@@ -158,9 +158,8 @@ static int diff_task(const struct files_child_task *task, const int *fds, const 
 }
 
 _Static_assert(DIFF_OUT_SIZE > TREE_WALK_PATH_MAX, "a path does not fit");
-_Static_assert(DIFF_LAYERS_MAX <= TREE_UPPERS_MAX &&
-		       DIFF_LAYERS_MAX <= FILES_CHILD_DIRS_MAX,
-	       "the layers do not fit");
+_Static_assert(DIFF_LAYERS_MAX <= TREE_UPPERS_MAX, "the layers do not fit");
+_Static_assert(DIFF_LAYERS_MAX <= FILES_CHILD_DIRS_MAX, "the layers do not fit");
 
 static int diff_in_child(struct native_sandbox *sandbox, const struct diff_layers *layers,
 			 int fd, struct warren_diff *diff, struct warren_error *err)
