@@ -271,7 +271,7 @@ def containers_are_identified_by_name_and_labels():
     d = docker()
     with Box(d.socket) as b:
         (told,) = json.loads(d.call("inspect", f"warren-{b.id}"))
-        eq(told["Config"]["Labels"], {"warren.id": b.id, "warren.engine": b.dir})
+        eq(told["Config"]["Labels"], {"warren.id": b.id, "warren.engine": b.dir, "warren.snapshot": ""})
     eq(containers(d), [])
     # A container with that name that belongs to another engine is left alone.
     b = Box(d.socket, create=False)

@@ -73,7 +73,7 @@ static const struct opt build_table[] = {
 	  "file for mounts of type secret (repeatable)", build_add_word,
 	  FIELD(secrets) },
 	{ NULL, "allow-dir", 0, NULL, NULL,
-	  "let the Dockerfile read directories of this machine (dir:PATH)", opt_flag,
+	  "let the Dockerfile read directories (dir:PATH)", opt_flag,
 	  FIELD(allow_dir) },
 	{ NULL, "no-cache", 0, NULL, NULL,
 	  "execute all steps again", opt_flag, FIELD(no_cache) },
