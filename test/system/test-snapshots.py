@@ -438,7 +438,8 @@ def a_sandbox_continues_if_the_api_is_killed_during_a_copy():
         eq(sh(box, "cat /srv/x"), "1\n", path)  # no client has paused it
         eq(w.get(f"/v1/sandboxes/{box}")["state"], "running", path)
     for b in w.get("/v1/sandboxes")["sandboxes"]:
-        w.delete(b["id"])
+        r = w.ask("DELETE", f"/v1/sandboxes/{b['id']}")
+        ok(r.status in (204, 404), r)  # copies of a fork that was killed go by themselves
     for s in w.get("/v1/snapshots")["snapshots"]:
         drop(s["id"])
     until(lambda: stored() == [], stored)
