@@ -6,6 +6,8 @@
  * The tools are shell commands on this machine: `create` makes a file named by the
  * sandbox's id, `destroy` removes it. So leftovers on the platform are visible.
  */
+#include <pthread.h>
+
 #include "lib/durable-sandbox.h"
 
 /* Return the configuration with a directory for these files, after the settings @more. */
@@ -454,6 +456,90 @@ TEST(large_files_use_the_configured_tools)
 	files_come_back(w);
 	EQ(stat(used, &st), 0);
 	EQ(st.st_size, 4 * (4 + 3)); /* four of the sizes are large */
+}
+
+/* -------------------------------------------------------------- killing all processes */
+
+static bool starts_command(void)
+{
+	DIR *d = opendir("/proc");
+	bool any = false;
+
+	OK(d);
+	for (struct dirent *e = readdir(d); e && !any; e = readdir(d)) {
+		char path[300], text[32] = "";
+		int fd;
+
+		(void)snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+			any = strcmp(text, "warren-exec\n") == 0;
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	(void)closedir(d);
+	return any;
+}
+
+/* The killing goes on when the shim has got the request for a command. */
+static void *release_killing(void *hold)
+{
+	for (int i = 0; i < SANDBOX_TRIES && !starts_command(); i++)
+		sandbox_nap();
+	(void)unlink(hold);
+	return NULL;
+}
+
+/* The tool holds what kills all processes while a file exists; the log has the order. */
+static char *settings_of_held_killing(void)
+{
+	char *text = NULL;
+
+	OK(asprintf(&text,
+		    "{\"name\": \"toy\", \"destroy\": [\"true\"], \"create\": [\"true\"],"
+		    " \"exec\": [\"sh\", \"-c\", \"cd %s; case \\\"$*\\\" in"
+		    " *alive*) echo command >>log;; *) if [ -e hold ]; then echo killing"
+		    " >>log; while [ -e hold ]; do sleep 0.01; done; echo killed >>log;"
+		    " fi;; esac;"
+		    " exec \\\"$@\\\"\", \"sh\", \"{argv}\"]}",
+		    sandbox_dir) > 0);
+	return text;
+}
+
+TEST(a_command_that_starts_is_not_killed_with_those_before_it)
+{
+	AUTO_FREE char *hold = sandbox_path("hold"), *log = sandbox_path("log");
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct init_reply a = { 0 };
+	struct warren *w = NULL;
+	struct warren_sandbox *sb;
+	char text[64] = "";
+	pthread_t releaser;
+	int fd, killer;
+
+	GOOD(open_kept("held", settings_of_held_killing(), &w, &err));
+	sb = make_durable(w);
+	(void)unlink(log);
+	(void)close(journal_file("hold"));
+	killer = dial_init(sb);
+	SEND(killer, proto_signal, 1, .h.type = PROTO_SIGNAL, .sig = SIGKILL,
+	     .whom = PROTO_WHOM_ALL);
+	for (int i = 0; access(log, F_OK) < 0; i++, sandbox_nap())
+		OK(i < SANDBOX_TRIES);
+	EQ(pthread_create(&releaser, NULL, release_killing, hold), 0);
+	STREQ(sandbox_says(sb, "echo alive"), "alive");
+	EQ(pthread_join(releaser, NULL), 0);
+	do
+		EQ(next_message(killer, &a), 1);
+	while (a.m.reply.status == -EINPROGRESS);
+	EQ(a.m.reply.status, 0);
+	fd = open(log, O_RDONLY | O_CLOEXEC);
+	OK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	STREQ(text, "killing\nkilled\ncommand\n");
+	(void)close(fd);
+	(void)close(killer);
+	sandbox_destroy(sb);
+	w = warren_close(w);
 }
 
 TEST_MAIN()

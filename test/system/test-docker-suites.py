@@ -43,7 +43,7 @@ SNAPSHOTS = ("a_snapshot_has_the_files_of_its_instant", "a_directory_that_replac
              "another_tenant_sees_and_uses_nothing", "a_fork_has_files_environment_limits_and_labels",
              "a_reset_brings_back_the_image_with_the_same_id", "a_reset_runs_the_main_command_again_and_renews_sessions",
              "a_reset_goes_back_to_the_snapshot", "nothing_is_lost_whenever_the_service_is_killed",
-             "a_sandbox_continues_if_the_api_is_killed_during_a_copy",
+             "a_sandbox_continues_if_the_api_is_killed_during_a_copy", "a_reset_is_completed_whenever_the_service_is_killed",
              "a_fork_that_exceeds_the_quota_creates_nothing")
 ESCAPES = ("directories_inside_can_be_entered", "the_directory_of_an_exec_cannot_lead_outside",
            "the_directory_of_a_session_cannot_lead_outside", "the_directory_of_a_swerex_command_cannot_lead_outside",

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,9 +100,11 @@ const struct target *child_target(const struct exec *ex)
 
 /* ------------------------------------------------------------- the process of an exec */
 
-/* From here on, this process works for the command only: keep only the command's
- * streams. */
-static void become_child(const int stdio[3], int outcome)
+/*
+ * From here on, this process works for the command only: keep only the command's streams.
+ * @gate: see work_kill_gate().
+ */
+static void become_child(const int stdio[3], int outcome, int gate)
 {
 	sigset_t none;
 	int from[3];
@@ -116,12 +119,15 @@ static void become_child(const int stdio[3], int outcome)
 	 * be one of them.
 	 */
 	outcome = fcntl(outcome, F_DUPFD_CLOEXEC, 16);
+	if (gate >= 0)
+		gate = fcntl(gate, F_DUPFD_CLOEXEC, 16);
 	for (int i = 0; i < 3; i++)
 		from[i] = fcntl(stdio[i], F_DUPFD_CLOEXEC, 16);
 	for (int i = 0; i < 3; i++)
 		if (dup2(from[i], i) < 0)
 			_exit(127);
-	if (dup2(outcome, 3) < 0 || close_range(4, ~0U, 0) < 0)
+	if (dup2(outcome, 3) < 0 || (gate >= 0 && dup2(gate, 4) < 0) ||
+	    close_range(gate >= 0 ? 5 : 4, ~0U, 0) < 0)
 		_exit(127);
 	(void)setrlimit(RLIMIT_NOFILE, &child_nofile);
 	/*
@@ -132,6 +138,10 @@ static void become_child(const int stdio[3], int outcome)
 		(void)syscall(SYS_rt_sigaction, sig, &(uint64_t[4]){ 0 }, NULL, 8);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	if (gate >= 0) {
+		(void)poll(&(struct pollfd){ .fd = 4, .events = POLLIN }, 1, -1);
+		(void)close(4);
+	}
 }
 
 static void run_platform(const struct shim_exec *e) __attribute__((noreturn));
@@ -206,7 +216,7 @@ pid_t child_start(const char *const *argv, const char *user, int in, int out, in
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		become_child(stdio, outcome < 0 ? null : outcome);
+		become_child(stdio, outcome < 0 ? null : outcome, -1);
 		if (child_most != RLIM_INFINITY) {
 			(void)setrlimit(RLIMIT_FSIZE,
 					&(struct rlimit){ child_most, child_most });
@@ -365,7 +375,7 @@ long spawn_child(struct plan *p, struct exec *ex)
 	head = is_bare() ? fcntl(ends[0], F_DUPFD_CLOEXEC, 3) : open_head(p, ex, x);
 	pid = head < 0 ? head : fork();
 	if (pid == 0) {
-		become_child(p->stdio, ends[1]);
+		become_child(p->stdio, ends[1], work_kill_gate());
 		exec_run_command(p, x, quiet);
 	}
 	if (pid < 0) {

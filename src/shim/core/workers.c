@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -46,6 +47,7 @@ struct parcel {
 static struct parcel parcel; /* static, because it is too large for the stack; never used
 				by two callers at a time */
 static int upstairs = -1;    /* in a worker: socket for its answers */
+static int kill_gate = -1;   /* see work_kill_gate() */
 
 /* ---------------------------------------------------------------- code of the workers */
 
@@ -269,15 +271,43 @@ void work_signal(int c, const struct exec *ex, const struct proto_signal *msg)
 		conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
 }
 
+static bool kills_everyone(const struct work *w)
+{
+	return w->kind == WORK_ALL && w->sig == SIGKILL;
+}
+
+/* Open the gate if no request to kill everything is left. */
+static void kill_gate_look(void)
+{
+	const struct worker *k = &workers[SIGNALS];
+
+	for (size_t i = 0; i < k->n_pending; i++)
+		if (kills_everyone(&k->pending[i]))
+			return;
+	if (kill_gate < 0)
+		return;
+	(void)eventfd_write(kill_gate, 1);
+	(void)close(TAKE_FD(kill_gate));
+}
+
 void work_signal_everyone(int c, const struct proto_signal *msg)
 {
 	struct work w = {
 		.kind = WORK_ALL, .conn = c, .seq = msg->h.seq, .sig = msg->sig
 	};
-	int r = workers_ask(SIGNALS, w, NULL, 0, NULL, 0);
+	int r = 0;
 
+	if (kills_everyone(&w) && kill_gate < 0)
+		r = kill_gate = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = r < 0 ? -errno : workers_ask(SIGNALS, w, NULL, 0, NULL, 0);
+	kill_gate_look();
 	if (r < 0)
 		conn_reply(c, msg->h.seq, r, PROTO_STAGE_NONE, -1);
+}
+
+int work_kill_gate(void)
+{
+	return kill_gate;
 }
 
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
@@ -323,9 +353,10 @@ static void workers_settle(struct worker *k, const struct work *w)
 		if (p->kind == w->kind && p->conn == w->conn && p->seq == w->seq &&
 		    p->connection == w->connection) {
 			k->pending[i] = k->pending[--k->n_pending];
-			return;
+			break;
 		}
 	}
+	kill_gate_look();
 }
 
 static bool is_interim(const struct proto_reply *r, size_t size)
@@ -442,6 +473,7 @@ bool work_reaped(int pid)
 		k->pid = 0;
 		while (k->n_pending > 0)
 			give_up(&k->pending[--k->n_pending]);
+		kill_gate_look();
 		return true;
 	}
 	return false;

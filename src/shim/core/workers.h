@@ -39,6 +39,13 @@ struct work {
 void work_request(int c, const void *msg, size_t size, int *fds, size_t n_fds);
 void work_signal(int c, const struct exec *ex, const struct proto_signal *msg);
 void work_signal_everyone(int c, const struct proto_signal *msg);
+/*
+ * While all processes inside are being killed, a command that starts could be killed with
+ * them: it waits until this descriptor is readable. The service sends no command in the
+ * meantime, but one that was killed during a stop leaves its request, and the next one
+ * does not know of it. -1: nothing is being killed.
+ */
+int work_kill_gate(void);
 void work_list(int c, const struct exec *ex, const struct proto_list *msg, int *fds,
 	       size_t n_fds);
 /* Start SAVE or RESTORE in the file worker; -EBUSY: the worker is busy. */
