@@ -68,7 +68,7 @@ install: all ## install to DESTDIR and PREFIX
 asan: ## run every test with the address and undefined behaviour sanitizers
 	@tools/run/install-deps build test
 	@$(MAKE) --no-print-directory all BUILD=build-asan MESON_FLAGS="$(SANITIZE)"
-	@tools/run/run-tests --build build-asan --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
+	@tools/run/run-tests --build build-asan --jobs $(JOBS) --retries $(RETRIES) --timeout-multiplier 6 $(TESTS)
 	@ASAN_OPTIONS=abort_on_error=1 tools/run/run-tests --build build-asan --suite fuzz # also detects leaks
 
 fuzz: ## let libFuzzer search for FUZZ_SECONDS=20 in each target

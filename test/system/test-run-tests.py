@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-run-tests.py - when run-tests is ended, its tests clean up, and none is left behind
+"""test-run-tests.py - run-tests leaves nothing behind when it is ended, and sees the reports of all sanitizers
 
 Prints TAP. The build folder has one test, which is a script of this test.
 """
@@ -37,22 +37,57 @@ sys.exit(run_tests())
 """
 
 
+# A program whose test passes. Its child has no output and can open no file, like the confined processes of Warren.
+CHILD = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		(void)close(0), (void)close(1), (void)close(2);
+		(void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 0 });
+		char *volatile room = malloc(4);
+		int volatile most = 0x7fffffff;
+		if (argc > 1 && strcmp(argv[1], "address") == 0)
+			room[4] = 1;
+		if (argc > 1 && strcmp(argv[1], "undefined") == 0)
+			most = most + argc;
+		_exit(most == 0);
+	}
+	(void)waitpid(child, NULL, 0);
+	return puts("ok 1 - passes\\n1..1") < 0;
+}
+"""
+
+
 def is_gone(pid):
     return not os.path.exists(f"/proc/{pid}")
+
+
+def write_build(d, name, cmd, env):
+    """Writes a build folder with one test."""
+    os.makedirs(f"{d}/meson-info", exist_ok=True)
+    with open(f"{d}/build.ninja", "w", encoding="utf-8") as f:
+        f.write("rule nothing\n  command = true\nbuild all: phony\n")
+    with open(f"{d}/meson-info/intro-tests.json", "w", encoding="utf-8") as f:
+        json.dump([{"name": name, "suite": ["p:unit"], "protocol": "tap", "timeout": 600, "env": env, "workdir": None,
+                    "cmd": cmd}], f)
+    return [sys.executable, f"{SOURCE}/tools/run/run-tests", "--build", d]
 
 
 @test
 def an_interrupted_test_run_leaves_nothing_behind():
     with scratch() as d:
-        os.mkdir(f"{d}/meson-info")
-        with open(f"{d}/build.ninja", "w", encoding="utf-8") as f:
-            f.write("rule nothing\n  command = true\nbuild all: phony\n")
         with open(f"{d}/script.py", "w", encoding="utf-8") as f:
             f.write(SCRIPT)
-        with open(f"{d}/meson-info/intro-tests.json", "w", encoding="utf-8") as f:
-            json.dump([{"name": "waits", "suite": ["p:unit"], "protocol": "tap", "timeout": 600, "env": {}, "workdir": None,
-                        "cmd": [sys.executable, f"{d}/script.py", f"{SOURCE}/test/lib", f"{d}/pids"]}], f)
-        run = subprocess.Popen([sys.executable, f"{SOURCE}/tools/run/run-tests", "--build", d], stdout=subprocess.PIPE)
+        run = subprocess.Popen(write_build(d, "waits", [sys.executable, f"{d}/script.py", f"{SOURCE}/test/lib", f"{d}/pids"], {}),
+                               stdout=subprocess.PIPE)
         until(lambda: os.path.exists(f"{d}/pids") and os.path.getsize(f"{d}/pids") > 0, "it has begun")
         with open(f"{d}/pids", encoding="utf-8") as f:
             pids = [int(p) for p in f.read().split()]
@@ -60,6 +95,22 @@ def an_interrupted_test_run_leaves_nothing_behind():
         run.send_signal(signal.SIGTERM)
         run.communicate(timeout=60)
         eq([p for p in pids if not is_gone(p)], [], "processes that are left")
+
+
+@test
+def a_report_of_a_confined_process_fails_a_test_that_passes():
+    with scratch() as d:
+        with open(f"{d}/child.c", "w", encoding="utf-8") as f:
+            f.write(CHILD)
+        sanitize = "-fsanitize=address,undefined"
+        subprocess.run(["gcc", sanitize, "-g", "-o", f"{d}/child", f"{d}/child.c", f"{SOURCE}/test/lib/sanitizer_log.c",
+                        f"-I{SOURCE}/src", "-D_GNU_SOURCE", f'-DSANITIZER_LOG="{d}/sanitizer-log"'], check=True)
+        for fault, words, result in (("none", "", "1 passed, 0 failed"),
+                                     ("address", "heap-buffer-overflow", "1 passed, 1 failed"),
+                                     ("undefined", "runtime error: ", "1 passed, 1 failed")):
+            command = write_build(d, fault, [f"{d}/child", fault], {"WARREN_SANITIZE": sanitize})
+            out = subprocess.run(command, stdout=subprocess.PIPE, timeout=60).stdout.decode()
+            ok(words in out and result in out, f"{fault}: {out}")
 
 
 if __name__ == "__main__":
