@@ -249,5 +249,7 @@ void config_show(const struct config *c, struct buf *out);
 
 /* The text `network.NAME`; NULL: not configured. */
 const char *config_network_text(const struct config *c, const char *name);
+/* The number `network.NAME`; 0: not configured. */
+uint64_t config_network_number(const struct config *c, const char *name);
 
 #endif /* CONFIG_CONFIG_H */

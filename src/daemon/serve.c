@@ -594,18 +594,20 @@ static int serve_run(const struct config *c, int life, struct private_service *o
 	char program[4200], dir[4200], volumes[4200];
 	struct trust_files trust;
 	struct backend_list list;
-	struct warden_policy policy = { .max_sandboxes = c->max_sandboxes,
-					.min_tier = (enum tier)c->min_tier,
-					.host_image = c->host_image,
-					.parts_min = c->pool_min,
-					.parts_max = c->pool_max,
-					.image_program = program,
-					.run_dir = c->run_dir,
-					.dns_servers =
-						config_network_text(c, "dns_servers"),
-					.ca_file = config_network_text(c, "ca_file"),
-					.authority = trust.authority,
-					.bundle = trust.bundle };
+	struct warden_policy policy = {
+		.max_sandboxes = c->max_sandboxes,
+		.min_tier = (enum tier)c->min_tier,
+		.host_image = c->host_image,
+		.parts_min = c->pool_min,
+		.parts_max = c->pool_max,
+		.image_program = program,
+		.run_dir = c->run_dir,
+		.dns_servers = config_network_text(c, "dns_servers"),
+		.ca_file = config_network_text(c, "ca_file"),
+		.lookups_per_second = config_network_number(c, "lookups_per_second"),
+		.authority = trust.authority,
+		.bundle = trust.bundle
+	};
 	const char **mounts = serve_copy_list(&c->mounts);
 	const char **insecure = serve_copy_list(&c->insecure_registries);
 	const char **trusted = serve_copy_list(&c->trusted_registries);

@@ -9,7 +9,8 @@
  *
  * A name that is not allowed is answered with NXDOMAIN. With REFUSED or SERVFAIL, clients
  * would ask again, or report a temporary failure, so that programs try again. When all
- * bytes of the sandbox are used, REFUSED is right: the limit may be raised.
+ * bytes of the sandbox are used, REFUSED is right: the limit may be raised. If it asks
+ * for too many names at a time, SERVFAIL is right: the same query works later.
  *
  * A query that is resolved outside and its answer count as bytes of the sandbox, because
  * the name and its existence can carry data.
@@ -211,8 +212,9 @@ static void dns_server_judge(struct dns_op *op)
 		return;
 	}
 	if (sb->n_dns_ops >= DNS_SERVER_OPS_MAX ||
-	    !lookup_start(&op->lookup, sb->lookups, op->name, dns_server_on_resolved,
-			  op)) {
+	    !lookup_start(&op->lookup, sb->lookups, op->name, LOOKUP_WAITS_BRIEFLY,
+			  dns_server_on_resolved, op)) {
+		egress_denied(sb, &q, &d, "too many names at a time");
 		dns_server_answer(op, DNS_SERVFAIL, NULL, 0);
 		return;
 	}

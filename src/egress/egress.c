@@ -335,6 +335,28 @@ static bool egress_denies_names(const struct policy *p)
 	return false;
 }
 
+/* A policy can only lower the rate. */
+static void egress_set_lookup_rate(struct egress_sandbox *sb)
+{
+	uint64_t rate = sb->egress->options.lookups_per_second;
+	uint64_t own = sb->policy.limits.lookups_per_second;
+
+	if (!rate)
+		rate = LOOKUP_RATE;
+	lookup_client_set_rate(sb->lookups, own && own < rate ? own : rate);
+}
+
+static void egress_on_lookup(void *ctx, enum lookup_event event)
+{
+	struct egress_sandbox *sb = ctx;
+
+	if (event == LOOKUP_QUERIED)
+		sb->account.usage.lookups++;
+	else
+		sb->account.usage.lookups_limited++;
+	egress_usage_changed(sb);
+}
+
 /* Use the policy @text. On failure, the sandbox keeps its policy. */
 static int egress_set_policy(struct egress_sandbox *sb, const char *text, size_t n,
 			     struct warren_error *err)
@@ -369,6 +391,7 @@ static int egress_set_policy(struct egress_sandbox *sb, const char *text, size_t
 	sb->policy_text = TAKE_PTR(copy);
 	sb->policy_len = n;
 	account_set_limits(&sb->account, &kept->limits, loop_now(sb->egress->loop));
+	egress_set_lookup_rate(sb);
 	return 0;
 }
 
@@ -426,14 +449,15 @@ static int egress_sandbox_open(struct egress_sandbox *sb, const char *policy, si
 	struct net_loop *loop = sb->egress->loop;
 	int r = egress_check_listeners(sb->tcp, sb->udp, err);
 
+	if (r == 0 && lookup_client_new(sb->egress->lookups, egress_on_lookup, sb,
+					&sb->lookups) < 0)
+		r = error_errno(err, ENOMEM, "serve the sandbox '%s'", sb->id);
 	if (r == 0)
 		r = egress_set_policy(sb, policy, n, err);
 	if (r < 0)
 		return r;
 	sockmem_set_listener(sb);
 	r = names_new(&sb->names);
-	if (r == 0)
-		r = lookup_client_new(sb->egress->lookups, &sb->lookups);
 	if (r == 0)
 		r = loop_timer_new(loop, egress_on_timer, sb, &sb->timer);
 	if (r == 0)

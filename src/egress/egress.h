@@ -52,6 +52,9 @@ struct terminate;
 struct egress_options {
 	/* DNS servers, "ADDRESS[:PORT],..."; NULL: those of the system. */
 	const char *dns_servers;
+	/* Maximum number of lookups of a sandbox per second; 0: LOOKUP_RATE (lookup.h).
+	 */
+	uint64_t lookups_per_second;
 	/* Terminates TLS; borrowed. NULL: no TLS is terminated (terminate.h). */
 	struct terminate *terminate;
 	/* Memory for TCP on this machine, in bytes; 0: not known. */

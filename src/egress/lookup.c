@@ -17,6 +17,7 @@
 #define LOOKUP_BUCKETS 64
 /* Number of results that are delivered in one turn of the loop. */
 #define LOOKUP_TURN 16
+#define LOOKUP_COST 1000 /* of a query, in units of credit; the rate is units per ms */
 
 enum lookup_state {
 	LOOKUP_WAITING, /* in the queue of its client; then LOOKUP_RUNNING */
@@ -52,6 +53,11 @@ struct lookup_client {
 	struct lookup_query *buckets[LOOKUP_BUCKETS]; /* waiting and running */
 	struct lookup_query *waiting, **waiting_tail;
 	size_t n_waiting, n_running;
+	uint64_t rate, credit;
+	uint64_t credited;        /* ms of the loop's clock */
+	struct loop_timer *timer; /* fires when there is credit for a query again */
+	lookup_event_fn *event;
+	void *event_ctx;
 	struct lookup_negative negative[LOOKUP_NEGATIVE_MAX];
 	size_t next_negative; /* the row that is replaced next */
 };
@@ -131,15 +137,48 @@ static void lookup_query_free(struct lookup_query *q)
 
 /* --------------------------------------------------------------------------- turns */
 
-/* A client is in the ring while it has a query that it may start. */
+static uint64_t lookup_burst(const struct lookup_client *c)
+{
+	return c->rate * LOOKUP_BURST_S * LOOKUP_COST;
+}
+
+/* Add the credit of the time that has passed, and return how many queries it is for. */
+static uint64_t lookup_credit(struct lookup_client *c)
+{
+	uint64_t now = loop_now(c->all->loop), ms = now - c->credited;
+
+	/* After the time of a burst, the credit is complete anyway. */
+	if (ms > LOOKUP_BURST_S * 1000)
+		ms = LOOKUP_BURST_S * 1000;
+	c->credited = now;
+	c->credit += c->rate * ms;
+	if (c->credit > lookup_burst(c))
+		c->credit = lookup_burst(c);
+	return c->credit / LOOKUP_COST;
+}
+
+/*
+ * A client is in the ring while it has a query that it may start. If only the rate
+ * prevents this, the timer puts it there.
+ */
 static void lookup_client_update(struct lookup_client *c)
 {
-	bool ready = c->waiting && c->n_running < LOOKUP_QUERIES_EACH;
+	bool able = c->waiting && c->n_running < LOOKUP_QUERIES_EACH;
+	bool ready = able && lookup_credit(c) > 0;
 
+	if (able && !ready)
+		loop_timer_set(c->timer,
+			       (LOOKUP_COST - c->credit + c->rate - 1) / c->rate);
 	if (ready && !c->turn_prev)
 		DQUEUE_PUT_BY(c->all->turn_tail, c, turn_next, turn_prev);
 	else if (!ready && c->turn_prev)
 		DQUEUE_REMOVE_BY(c->all->turn_tail, c, turn_next, turn_prev);
+}
+
+static void lookup_client_count(struct lookup_client *c, enum lookup_event event)
+{
+	if (c->event)
+		c->event(c->event_ctx, event);
 }
 
 static void lookup_on_resolved(void *ctx, enum resolver_status status,
@@ -152,6 +191,8 @@ static void lookup_run(struct lookup_query *q)
 
 	DQUEUE_REMOVE_BY(c->waiting_tail, q, queue_next, queue_prev);
 	c->n_waiting--;
+	c->credit -= LOOKUP_COST;
+	lookup_client_count(c, LOOKUP_QUERIED);
 	q->running = r->start(r->ctx, q->name, lookup_on_resolved, q);
 	if (!q->running) {
 		lookup_query_finish(q, RESOLVER_FAILED);
@@ -173,6 +214,14 @@ static void lookups_run(struct lookups *all)
 		lookup_run(c->waiting);
 		lookup_client_update(c);
 	}
+}
+
+static void lookup_on_credit(void *ctx)
+{
+	struct lookup_client *c = ctx;
+
+	lookup_client_update(c);
+	lookups_run(c->all);
 }
 
 /* ------------------------------------------------------------------------- results */
@@ -246,12 +295,26 @@ static void lookups_deliver(void *ctx)
 
 /* ----------------------------------------------------------------------- interface */
 
-static struct lookup_query *lookup_join(struct lookup_client *c, const char *name)
+/* May another query join those that wait? Counts it if the rate makes it wait. */
+static bool lookup_admit(struct lookup_client *c, enum lookup_patience patience)
+{
+	uint64_t soon = lookup_credit(c);
+
+	if (c->n_waiting >= LOOKUP_WAITING_MAX)
+		return false;
+	if (c->n_waiting < soon)
+		return true;
+	lookup_client_count(c, LOOKUP_LIMITED);
+	return patience == LOOKUP_WAITS || c->n_waiting < soon + c->rate;
+}
+
+static struct lookup_query *lookup_join(struct lookup_client *c, const char *name,
+					enum lookup_patience patience)
 {
 	const struct lookup_negative *known = lookup_known(c, name);
 	struct lookup_query *q = known ? NULL : lookup_find(c, name);
 
-	if (q || (!known && c->n_waiting >= LOOKUP_WAITING_MAX))
+	if (q || (!known && !lookup_admit(c, patience)))
 		return q;
 	q = lookup_query_new(c, name);
 	if (!q)
@@ -267,9 +330,9 @@ static struct lookup_query *lookup_join(struct lookup_client *c, const char *nam
 }
 
 bool lookup_start(struct lookup *l, struct lookup_client *c, const char *name,
-		  resolver_done_fn *done, void *ctx)
+		  enum lookup_patience patience, resolver_done_fn *done, void *ctx)
 {
-	struct lookup_query *q = lookup_join(c, name);
+	struct lookup_query *q = lookup_join(c, name, patience);
 
 	if (!q)
 		return false;
@@ -296,16 +359,35 @@ void lookup_cancel(struct lookup *l)
 	lookup_client_update(c);
 }
 
-int lookup_client_new(struct lookups *all, struct lookup_client **ret)
+int lookup_client_new(struct lookups *all, lookup_event_fn *event, void *ctx,
+		      struct lookup_client **ret)
 {
 	struct lookup_client *c = calloc(1, sizeof(*c));
 
-	if (!c)
+	if (!c || loop_timer_new(all->loop, lookup_on_credit, c, &c->timer) < 0) {
+		free(c);
 		return -ENOMEM;
+	}
 	c->all = all;
 	c->waiting_tail = &c->waiting;
+	c->event = event;
+	c->event_ctx = ctx;
+	c->rate = LOOKUP_RATE;
+	c->credit = lookup_burst(c);
+	c->credited = loop_now(all->loop);
 	*ret = c;
 	return 0;
+}
+
+void lookup_client_set_rate(struct lookup_client *c, uint64_t per_second)
+{
+	bool unused = lookup_credit(c) == lookup_burst(c) / LOOKUP_COST;
+
+	c->rate = per_second < LOOKUP_RATE_MAX ? per_second : LOOKUP_RATE_MAX;
+	if (unused || c->credit > lookup_burst(c))
+		c->credit = lookup_burst(c);
+	lookup_client_update(c);
+	lookups_run(c->all);
 }
 
 struct lookup_client *lookup_client_free(struct lookup_client *c)
@@ -324,6 +406,7 @@ struct lookup_client *lookup_client_free(struct lookup_client *c)
 	lookups_run(c->all);
 	for (size_t i = 0; i < LOOKUP_NEGATIVE_MAX; i++)
 		free(c->negative[i].name);
+	c->timer = loop_timer_free(c->timer);
 	free(c);
 	return NULL;
 }

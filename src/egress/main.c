@@ -4,6 +4,7 @@
  *
  *	warren-egress [--user UID:GID] [--owner UID:GID] [--dns-servers LIST]
  *		[--authority FILE] [--ca-file FILE] [--bundle FILE]
+ *		[--lookups-per-second N]
  *
  * --user is the user to become, if root starts the program. --owner is the user of the
  * files, if it is another one. LIST is ADDRESS[:PORT],...
@@ -11,6 +12,7 @@
  * it is missing; without it, no TLS is terminated. --ca-file contains certificates of
  * authorities that are trusted for servers, in addition to those of the system. --bundle
  * is the file to which the certificates that sandboxes trust are written.
+ * --lookups-per-second is how many names are resolved for each sandbox in a second.
  *
  * The service, or `warren run`, starts the program with descriptor EGRESS_FD, over which
  * it receives requests (proto/egress_proto.h). It exits when that connection ends. It
@@ -30,8 +32,10 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/parse.h"
 #include "egress/authority.h"
 #include "egress/control.h"
+#include "egress/lookup.h"
 #include "egress/terminate.h"
 #include "egress/trust.h"
 #include "os/caps.h"
@@ -87,7 +91,7 @@ static int egress_main_confine(struct warren_error *err)
 
 struct egress_main_words {
 	const char *user, *owner;
-	const char *dns_servers, *authority, *ca_file, *bundle;
+	const char *dns_servers, *authority, *ca_file, *bundle, *lookups;
 };
 
 /*
@@ -208,6 +212,9 @@ static int egress_main_serve(const struct egress_main_words *w, struct warren_er
 	struct control *c = NULL;
 	int r = egress_main_limits(err);
 
+	if (r == 0 && w->lookups)
+		r = parse_u64(w->lookups, LOOKUP_RATE_MAX, &options.lookups_per_second,
+			      err);
 	if (r == 0)
 		r = egress_main_files(w, &options.terminate, err);
 	if (r == 0)
@@ -237,6 +244,7 @@ static bool egress_main_parse(int argc, char **argv, struct egress_main_words *w
 		{ "--authority", &w->authority },
 		{ "--ca-file", &w->ca_file },
 		{ "--bundle", &w->bundle },
+		{ "--lookups-per-second", &w->lookups },
 	};
 
 	for (int i = 1; i < argc; i += 2) {
@@ -261,7 +269,8 @@ int main(int argc, char **argv)
 		(void)fprintf(
 			stderr,
 			"usage: warren-egress [--user UID:GID] [--owner UID:GID] "
-			"[--dns-servers LIST] [--authority FILE] [--ca-file FILE] [--bundle FILE]\n");
+			"[--dns-servers LIST] [--authority FILE] [--ca-file FILE] [--bundle FILE] "
+			"[--lookups-per-second N]\n");
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);

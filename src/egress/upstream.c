@@ -231,8 +231,8 @@ void upstream_start(struct egress_flow *f)
 		upstream_judge(f, &own, 1);
 		return;
 	}
-	if (lookup_start(&f->lookup, f->sandbox->lookups, f->name, upstream_on_resolved,
-			 f))
+	if (lookup_start(&f->lookup, f->sandbox->lookups, f->name, LOOKUP_WAITS,
+			 upstream_on_resolved, f))
 		return;
 	upstream_stop(f);
 	egress_flow_unreachable(f, 503, "too many names are being resolved");

@@ -34,6 +34,8 @@ const struct policy_limit policy_limit_table[] = {
 	{ "connections", offsetof(struct policy_limits, connections), false },
 	{ "bytes_per_second", offsetof(struct policy_limits, bytes_per_second), true },
 	{ "total_bytes", offsetof(struct policy_limits, total_bytes), true },
+	{ "lookups_per_second", offsetof(struct policy_limits, lookups_per_second),
+	  false },
 };
 const size_t policy_n_limits = ARRAY_SIZE(policy_limit_table);
 

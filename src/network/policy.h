@@ -24,7 +24,8 @@
  *	  - { host: api.example.com, headers: { Authorization: 'Bearer ${secret.KEY}' } }
  *	deny:
  *	  - { host: '*.internal.example.com' }
- *	limits: { connections: 64, bytes_per_second: 10m, total_bytes: 1g }
+ *	limits: { connections: 64, bytes_per_second: 10m, total_bytes: 1g,
+ *		  lookups_per_second: 20 }
  *
  * A rule has either `host` or `public: true` (every name, and every public address). A
  * field that is left out does not restrict the rule; a list in a rule must not be empty.
@@ -100,6 +101,7 @@ struct policy_limits {
 	uint64_t connections; /* concurrent connections */
 	uint64_t bytes_per_second;
 	uint64_t total_bytes;
+	uint64_t lookups_per_second; /* names that are resolved outside */
 };
 
 struct policy {

@@ -356,7 +356,8 @@ static int policy_read_limits(struct policy_reader *in, const json_t *value,
 		if (i == policy_n_limits) {
 			(void)error_set(err, EINVAL,
 					"is not a known field; known: connections, "
-					"bytes_per_second, total_bytes");
+					"bytes_per_second, total_bytes, "
+					"lookups_per_second");
 			return policy_at_key(err, key);
 		}
 		if (policy_read_limit(child, policy_limit_table[i].bytes,

@@ -30,7 +30,7 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define EGRESS_VERSION     2U
+#define EGRESS_VERSION     3U
 #define EGRESS_FD          3
 #define EGRESS_MESSAGE_MAX 65536
 #define EGRESS_POLICY_MAX  (16U << 20) /* maximum size of a policy */
@@ -72,6 +72,8 @@ struct egress_usage {
 	uint64_t bytes_in;    /* bytes that it received from the outside */
 	uint64_t bytes_out;   /* bytes that it sent to the outside */
 	uint64_t reserved; /* further bytes that count against its limit, used or not */
+	uint64_t lookups;  /* queries of names that were sent to name servers */
+	uint64_t lookups_limited; /* queries that its rate delayed or refused */
 };
 
 struct egress_request {

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +29,7 @@
 static int egress_spawn(const char *program, const struct warden_policy *p, int sock,
 			pid_t *ret_pid)
 {
-	char user[32], owner[32];
+	char user[32], owner[32], lookups[32];
 	const struct {
 		const char *option, *value;
 	} options[] = {
@@ -38,6 +39,7 @@ static int egress_spawn(const char *program, const struct warden_policy *p, int 
 		{ "--authority", p->authority },
 		{ "--ca-file", p->ca_file },
 		{ "--bundle", p->bundle },
+		{ "--lookups-per-second", p->lookups_per_second ? lookups : NULL },
 	};
 	const char *argv[2 + 2 * ARRAY_SIZE(options)] = { "warren-egress" };
 	/* Sanitizers are configured by variables. */
@@ -47,6 +49,7 @@ static int egress_spawn(const char *program, const struct warden_policy *p, int 
 
 	(void)snprintf(user, sizeof(user), "%u:%u", p->egress_uid, p->egress_gid);
 	(void)snprintf(owner, sizeof(owner), "%u:%u", p->uid, p->gid);
+	(void)snprintf(lookups, sizeof(lookups), "%" PRIu64, p->lookups_per_second);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		if (!options[i].value)
 			continue;

@@ -39,7 +39,8 @@ struct warden_policy {
 	const char *run_dir; /* directory of live sandboxes, for builds; NULL: default */
 	/* For warren-egress; NULL: the machine's. */
 	const char *dns_servers;
-	const char *ca_file; /* for warren-egress; NULL: none */
+	const char *ca_file;         /* for warren-egress; NULL: none */
+	uint64_t lookups_per_second; /* of a sandbox; 0: the default of warren-egress */
 	/* File of the certificate authority of warren-egress; see egress/authority.h. */
 	const char *authority;
 	/*

@@ -25,7 +25,7 @@ import time
 from checks import BUILD, ROOT, Skip, needs_root, run_tests, tests
 
 CLONE_NEWNET = 0x40000000
-VERSION = 2
+VERSION = 3
 ADD, CHANGE, REMOVE, QUERY, REPLY, DENIED, USAGE = 1, 2, 3, 4, 64, 65, 66
 HEADER = "=IIQ"
 ERROR_SIZE = 512
@@ -305,7 +305,7 @@ class Egress:
         self.process = subprocess.Popen([program(), "--dns-servers", NAMESERVER, *args],
                                         preexec_fn=become, pass_fds=(3,), close_fds=True)
         theirs.close()
-        self.cookie, self.denied, self.usage, self.reserved = 0, [], {}, {}
+        self.cookie, self.denied, self.usage, self.reserved, self.lookups = 0, [], {}, {}, {}
 
     def event(self, data):
         kind = struct.unpack_from(HEADER, data)[1]
@@ -314,10 +314,11 @@ class Egress:
         elif kind == USAGE:
             n = struct.unpack_from("=I", data, 16)[0]
             for i in range(n):
-                row = data[24 + 56 * i:24 + 56 * (i + 1)]
-                *usage, reserved = struct.unpack("=QQQQQ", row[16:])
+                row = data[24 + 72 * i:24 + 72 * (i + 1)]
+                *usage, reserved, lookups, limited = struct.unpack("=QQQQQQQ", row[16:])
                 self.usage[row[:12].decode()] = tuple(usage)
                 self.reserved[row[:12].decode()] = reserved
+                self.lookups[row[:12].decode()] = lookups, limited
 
     def wait_event(self, done):
         while not done():
@@ -365,7 +366,7 @@ class Egress:
         fd = self.policy_fd(policy)
         try:
             tcp, udp = sockets or (inside.tcp, inside.udp)
-            self.request(ADD, id_, [fd, tcp.fileno(), udp.fileno()], struct.pack("=QQQQQ", *usage, reserved))
+            self.request(ADD, id_, [fd, tcp.fileno(), udp.fileno()], struct.pack("=QQQQQQQ", *usage, reserved, 0, 0))
         finally:
             os.close(fd)
 

@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from checks import eq, noise, ok, scratch, test  # noqa: E402
@@ -479,6 +480,44 @@ def names_alone_use_up_total_bytes():
             eq((w.dns_in + w.dns_out, w.lookup("a.example"), len(w.dns.asked) <= 22), (limit, (5, []), True))
             used = w.egress.query(ID)
             ok(limit <= used["bytes_in"] + used["bytes_out"] <= limit + rest, used)
+
+
+def ask_many(w, names):
+    """Sends a query for each name, without waiting for answers; returns the answers by their codes."""
+    with w.inside.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect((ew.SELF, 53))
+        codes = []
+        for i in range(0, len(names), 20):  # as many as fit into the buffers of the sockets
+            for name in names[i:i + 20]:
+                s.send(ew.question(name))
+            codes += [ew.parse_answer(s.recv(2048))[0] for _ in names[i:i + 20]]
+    return {code: codes.count(code) for code in set(codes)}
+
+
+@test
+def names_per_second_are_limited():
+    names = [f"n{i}.example" for i in range(100)]
+    for limits, args, limited in (({"lookups_per_second": 2}, (), True), ({}, ("--lookups-per-second", "2"), True),
+                                  ({"lookups_per_second": 50}, ("--lookups-per-second", "2"), True), ({}, (), False)):
+        with world({"host": "*.example"}, limits=limits, args=args) as w:
+            w.serve("1.2.3.4", 7000, echo)
+            w.dns.names.update((name, ["1.2.3.4"]) for name in names)
+            began = time.monotonic()
+            codes = ask_many(w, names)
+            most = 10 + 2 * (time.monotonic() - began + 1)  # a burst of five seconds, and what time has permitted since
+            asked = len(set(w.dns.asked))
+            eq(codes.get(0), asked, codes)
+            if not limited:
+                eq(codes, {0: 100})
+                continue
+            ok(10 <= asked <= most, (asked, most, codes))
+            eq(codes[2], 100 - asked, "the others are told to ask again")
+            w.egress.wait_event(lambda w=w, n=asked: all(a >= b for a, b in zip(w.egress.lookups.get(ID, (0, 0)), (n, 100 - n))))
+            eq(w.egress.query(ID)["denials"][-1]["reason"], "too many names at a time")
+            # Connections wait instead, and reach their server.
+            with w.inside.connect(ew.SELF, 3128) as s:
+                s.sendall(b"CONNECT a.example:7000 HTTP/1.1\r\nHost: a.example:7000\r\n\r\n")
+                ok(ew.read_until(s, b"\r\n\r\n").startswith(b"HTTP/1.1 200"), "the connection waited")
 
 
 @test

@@ -42,11 +42,11 @@ def stats(box):
     return w.get(f"/v1/sandboxes/{box}/stats")
 
 
-def metrics(tenant):
+def metrics(tenant, counters=None):
     """Returns the network counters of a tenant."""
     text = w.ask("GET", "/metrics", status=200).body.decode()
     found = {}
-    for member, name in COUNTERS.items():
+    for member, name in (counters or COUNTERS).items():
         line = re.search(rf'^warren_network_{name}_total{{tenant="{re.escape(tenant)}"}} (\d+)$', text, re.M)
         found[member] = int(line.group(1)) if line else 0
         ok(f"# TYPE warren_network_{name}_total counter\n" in text, name)
@@ -101,6 +101,24 @@ def metrics_include_the_last_bytes_of_a_deleted_sandbox():
     w.delete(box)
     until(lambda: difference(metrics(OWNER), before)["bytes_out"] == NAMES_OUT + 5000, lambda: metrics(OWNER))
     eq(difference(metrics(OWNER), before), used(5006, 5000))
+
+
+@test
+def metrics_count_lookups():
+    ask = ("import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.connect(('198.18.0.1', 53))\n"
+           "head = bytes([0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0])\n"
+           "for i in range(50): s.send(head + b'\\3n%02d\\4test\\0\\0\\1\\0\\1' % i)\n"
+           "for i in range(50): s.recv(2048)")
+    counters = {"lookups": "lookups", "limited": "lookups_limited"}
+    for limits, few in (({"lookups_per_second": 1}, True), ({}, False)):
+        before = metrics(OWNER, counters)
+        box = w.create(image="host", network={"allow": [{"host": "*.test"}], "limits": limits})
+        eq(w.run(box, ["python3", "-c", ask])["result"]["exit_code"], 0)
+        w.delete(box)
+        until(lambda b=before: difference(metrics(OWNER, counters), b)["lookups"] >= 5, lambda: metrics(OWNER, counters))
+        after = difference(metrics(OWNER, counters), before)
+        eq(after, {"lookups": 50, "limited": 0} if not few else after)
+        ok(not few or (after["lookups"] < 50 and after["limited"] >= 50 - after["lookups"]), after)
 
 
 @test

@@ -237,7 +237,10 @@ def a_configuration_with_policies_that_are_not_valid_is_refused():
                 ("{ capabilities: { a: { limits: { connections: 3 } } } }", "has no limits"),
                 ("{ permit: { allow: 7 } }", "network.permit"),
                 ("{ allow: [] }", "there is no key 'allow'"),
-                ("{ dns_servers: [] }", "network.dns_servers")):
+                ("{ dns_servers: [] }", "network.dns_servers"),
+                ("{ lookups_per_second: 1 }", ""),
+                ("{ lookups_per_second: 0 }", "network.lookups_per_second: must be a number from 1"),
+                ("{ lookups_per_second: many }", "network.lookups_per_second: must be a number from 1")):
             with open(f"{folder}/w.yaml", "w", encoding="utf-8") as f:
                 f.write(f"network: {network}\n")
             p = subprocess.run([w.program, "--config", f"{folder}/w.yaml", "--state-dir", folder, "--run-dir", folder, "--check"],

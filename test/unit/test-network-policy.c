@@ -79,9 +79,11 @@ TEST(policies_have_one_form)
 			  "\"paths\":[\"/\",\"/a/b\",\"/c/*\"]}"));
 	check_round(
 		"{\"deny\":[{\"host\":\"x\"}],\"limits\":{\"connections\":3,"
+		"\"lookups_per_second\":2,"
 		"\"total_bytes\":\"1m\",\"bytes_per_second\":5}}",
 		"{\"allow\":[],\"deny\":[{\"host\":\"x\"}],\"limits\":{\"connections\":3,"
-		"\"bytes_per_second\":5,\"total_bytes\":1048576}}");
+		"\"bytes_per_second\":5,\"total_bytes\":1048576,"
+		"\"lookups_per_second\":2}}");
 }
 
 TEST(hosts_have_one_form)

@@ -268,6 +268,10 @@ static void put_network(struct buf *out, const struct service *s, const char *te
 		  offsetof(struct egress_usage, bytes_in) },
 		{ "sent_bytes", "Bytes that sandboxes sent to the network.",
 		  offsetof(struct egress_usage, bytes_out) },
+		{ "lookups", "Queries of names that were sent to name servers.",
+		  offsetof(struct egress_usage, lookups) },
+		{ "lookups_limited", "Queries of names that a rate delayed or refused.",
+		  offsetof(struct egress_usage, lookups_limited) },
 	};
 	size_t n;
 	const struct network_total *totals = network_totals(s, &n);

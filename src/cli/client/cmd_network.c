@@ -210,6 +210,11 @@ static void network_put_limits(struct buf *out, const json_t *limits)
 			   network_number(limits, "connections"));
 		between = ", ";
 	}
+	if (json_object_get(limits, "lookups_per_second")) {
+		buf_printf(out, "%s%" PRIu64 " lookups per second", between,
+			   network_number(limits, "lookups_per_second"));
+		between = ", ";
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		if (!json_object_get(limits, sizes[i][0]))
 			continue;

@@ -628,7 +628,10 @@ static int network_load(struct sandbox *sandbox)
 	/* A sandbox that is being created has used nothing. */
 	if (sandbox->row.state != SANDBOX_CREATING &&
 	    db_get_network(sandbox->service->db, sandbox->row.id, used, &ignored) == 0)
-		n->usage = (struct egress_usage){ used[0], used[1], used[2], used[3], 0 };
+		n->usage = (struct egress_usage){ .connections = used[0],
+						  .denied = used[1],
+						  .bytes_in = used[2],
+						  .bytes_out = used[3] };
 	return 0;
 }
 

@@ -49,6 +49,8 @@ static void usage_count(struct service *s, const char *tenant,
 	t->denied += usage_more(now->denied, before->denied);
 	t->bytes_in += usage_more(now->bytes_in, before->bytes_in);
 	t->bytes_out += usage_more(now->bytes_out, before->bytes_out);
+	t->lookups += usage_more(now->lookups, before->lookups);
+	t->lookups_limited += usage_more(now->lookups_limited, before->lookups_limited);
 }
 
 const struct network_total *network_totals(const struct service *s, size_t *ret_n)
