@@ -21,23 +21,36 @@
 #define CONFIG_TYPE   "application/vnd.oci.image.config.v1+json"
 #define LAYER_TYPE    "application/vnd.oci.image.layer.v1.tar"
 
+struct build_sink {
+	struct hash *hash;
+	bool (*cancelled)(void);
+};
+
 static int build_hash_sink(void *ctx, const void *data, size_t n)
 {
-	hash_add(ctx, data, n);
+	const struct build_sink *sink = ctx;
+
+	if (sink->cancelled && sink->cancelled())
+		return -ECANCELED;
+	hash_add(sink->hash, data, n);
 	return 0;
 }
 
 int build_store_layer(const struct store *s, struct store_new *layer,
-		      char ret_diff_id[REF_DIGEST_LEN + 1], struct warren_error *err)
+		      bool (*cancelled)(void), char ret_diff_id[REF_DIGEST_LEN + 1],
+		      struct warren_error *err)
 {
 	AUTO_HASH struct hash *h = hash_new();
+	struct build_sink sink = { h, cancelled };
 	const struct layer_tar_options o = { .sink = build_hash_sink,
-					     .ctx = h,
+					     .ctx = &sink,
 					     .max_bytes = OCI_BYTES_MAX };
 	char diff_id[REF_DIGEST_LEN + 1] = "sha256:", name[STORE_SHORT_LEN + 1];
 	struct layer_tar_result res;
 	int r = layer_tar_write(layer->fd, &o, &res, err);
 
+	if (r == -ECANCELED)
+		return error_set(err, ECANCELED, "cancelled");
 	if (r < 0)
 		return r;
 	r = hash_end(h, diff_id + 7);

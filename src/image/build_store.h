@@ -17,10 +17,11 @@
 
 /*
  * Put a complete layer into the store, unless the store has the same one. The caller
- * holds the store's lock.
+ * holds the store's lock. It ends with -ECANCELED when @cancelled returns true (NULL:
+ * never).
  */
 int build_store_layer(const struct store *s, struct store_new *layer,
-		      char ret_diff_id[REF_DIGEST_LEN + 1],
+		      bool (*cancelled)(void), char ret_diff_id[REF_DIGEST_LEN + 1],
 		      struct warren_error *err) MUST_CHECK;
 
 /*

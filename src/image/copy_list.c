@@ -134,7 +134,9 @@ static int copy_list_hash_file(const struct copy_list *l, const struct copy_entr
 	if (fd < 0)
 		return fd;
 	while ((n = read(fd, block, COPY_BLOCK)) != 0) {
-		if (n < 0 && errno == EINTR && !(l->cancelled && l->cancelled()))
+		if (l->cancelled && l->cancelled())
+			return -ECANCELED;
+		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return -errno;
@@ -178,6 +180,8 @@ int copy_list_hash(const struct copy_list *l, bool ids, struct hash *h,
 			r = copy_list_hash_file(l, e, block, h);
 		else if (S_ISLNK(e->st.st_mode))
 			r = copy_list_hash_link(l, e, h);
+		if (r == -ECANCELED)
+			return error_set(err, ECANCELED, "cancelled");
 		if (r < 0)
 			return error_errno(err, -r, "read '%s'", e->path);
 	}

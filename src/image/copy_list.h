@@ -30,7 +30,7 @@ struct copy_list {
 	/* Whether a file in a skipped directory may be copied. */
 	bool skip_has_exceptions;
 	void *ctx;
-	bool (*cancelled)(void); /* NULL: never */
+	bool (*cancelled)(void); /* also checked within files; NULL: never */
 };
 
 /*

@@ -253,13 +253,16 @@ int layer_add_dirs(struct layer_add *a, const char *path, struct warren_error *e
 
 /* ------------------------------------------------------------------- files */
 
-static int layer_copy_range(int from, int to, off_t start, off_t end, char *block)
+static int layer_copy_range(int from, int to, off_t start, off_t end, char *block,
+			    bool (*cancelled)(void))
 {
 	while (start < end) {
 		size_t want = end - start < (off_t)ADD_BLOCK ? (size_t)(end - start)
 							     : ADD_BLOCK;
 		ssize_t n = pread(from, block, want, start);
 
+		if (cancelled && cancelled())
+			return -ECANCELED;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -280,7 +283,7 @@ static int layer_copy_range(int from, int to, off_t start, off_t end, char *bloc
 }
 
 /* Holes stay holes. */
-static int layer_copy_data(int from, int to)
+static int layer_copy_data(int from, int to, bool (*cancelled)(void))
 {
 	AUTO_FREE char *block = malloc(ADD_BLOCK);
 	off_t at = 0, hole;
@@ -298,7 +301,7 @@ static int layer_copy_data(int from, int to)
 		hole = lseek(from, at, SEEK_HOLE);
 		if (hole < 0)
 			return -errno;
-		r = layer_copy_range(from, to, at, hole, block);
+		r = layer_copy_range(from, to, at, hole, block, cancelled);
 		at = hole;
 	}
 	return r;
@@ -383,7 +386,7 @@ static int layer_add_regular(struct layer_add *a, const struct copy_list *list,
 	to = openat(t->dir, t->base, flags, 0600);
 	if (to < 0)
 		return -errno;
-	r = layer_copy_data(from, to);
+	r = layer_copy_data(from, to, list->cancelled);
 	if (r == 0)
 		r = layer_apply(a, to, &m);
 	/* Set these after the owner, because changing the owner removes capabilities. */
@@ -483,6 +486,8 @@ int layer_add_list(struct layer_add *a, const struct copy_list *list, const char
 			return error_set(err, ENOTDIR,
 					 "'/%.200s' is not a directory in the image",
 					 path);
+		if (r == -ECANCELED)
+			return error_set(err, ECANCELED, "cancelled");
 		if (r < 0)
 			return error_errno(err, -r, "copy '%s' to '/%s'", e->path, path);
 	}

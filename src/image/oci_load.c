@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/snapshot_name.h"
 #include "base/strv.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
@@ -274,6 +275,32 @@ static int prepare_layout(const struct loading *l, const struct oci_entry *e,
 }
 
 /*
+ * The name in a layout may be a tag alone, which names nothing. But each name in docker's
+ * format is a reference, and an image that silently lacks one could not be found.
+ */
+static int check_names(char *const *names, bool docker, struct warren_error *err)
+{
+	for (; names && *names; names++) {
+		struct warren_error why = WARREN_ERROR_INIT;
+		struct ref ref;
+		int r = ref_parse(*names, &ref, &why);
+
+		if (r < 0 && !docker)
+			continue;
+		if (r < 0)
+			return error_set(err, EBADMSG,
+					 "its name for an image is not valid: %s",
+					 why.msg);
+		if (snapshot_is_ref(ref.registry))
+			return error_set(err, EBADMSG,
+					 "its name for an image, '%.200s', is one of a "
+					 "snapshot of the service",
+					 *names);
+	}
+	return 0;
+}
+
+/*
  * First do everything that may fail because of the archive, so that its images are loaded
  * completely or not at all.
  */
@@ -285,6 +312,8 @@ static int load_entries(const struct loading *l, const struct oci_entry *entries
 
 	for (size_t i = 0; list && i < n; i++)
 		list[i].image.lock = -1;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = check_names(entries[i].names, docker != NULL, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = docker ? prepare_docker(l, &entries[i], docker, &list[i], err)
 			   : prepare_layout(l, &entries[i], &list[i], err);

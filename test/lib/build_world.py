@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """build_world.py - code that the tests of image builds share: a store with a base image, contexts, listings"""
 import os
+import struct
 import sys
+import tarfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from oci_world import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
@@ -21,6 +23,17 @@ def until(condition, what):
     while not condition():
         ok(time.monotonic() < end, f"no {what}")
         time.sleep(0.01)
+
+
+def zstd_bomb(name, size):
+    """A compressed archive with one file of @size zeros, which is thirty thousand times smaller."""
+    info = tarfile.TarInfo(name)
+    info.size = size
+    header = info.tobuf(tarfile.GNU_FORMAT)
+    blocks = (size + (1 << 16)) >> 17
+    # A frame with a window of 128 KiB: a raw block, then blocks that repeat one byte.
+    return (b"\x28\xb5\x2f\xfd\x00\x38" + struct.pack("<I", len(header) << 3)[:3] + header +
+            (struct.pack("<I", (1 << 17) << 3 | 1 << 1)[:3] + b"\0") * blocks + struct.pack("<I", 1024 << 3 | 1 << 1 | 1)[:3] + b"\0")
 
 
 def write_tree(path, files):

@@ -250,6 +250,33 @@ def a_client_that_leaves_cancels_its_build():
 
 
 @test
+def a_build_is_cancelled_within_a_large_file():
+    s = Served()
+
+    def large():
+        return any(os.path.getsize(n) > 1 << 20 for n in glob.glob(f"{s.path}/layers/d/.new-*/large"))
+    for body in (context("FROM base:1\nADD large.tar.zst /\n", **{"large.tar.zst": zstd_bomb("large", 60 << 30)}),
+                 context("FROM base:1\nRUN dd if=/dev/null of=/large bs=1 seek=60G\n")):
+        c = UnixConnection(world.socket, WAIT)
+        c.request("POST", "/v1/images/build", body, TAR)
+        until(large, "large file")
+        ok(left(s), "nothing runs")  # positive control
+        c.close()
+        until(lambda: not left(s), "end of the build")
+    built(context("FROM base:1\nRUN true\n"))
+
+
+@test
+def the_output_of_a_build_may_contain_nul():
+    s = Served()
+    body = context("FROM base:1\nRUN printf 'a\\000b\\n'; printf 'c\\000d\\n'\n")
+    text = "".join(e.get("text", "") for e in send(body))
+    ok("a\0b\nc\0d\n" in text, text)
+    s.build("FROM base:1\nRUN printf 'a\\000b\\n'; printf 'c\\000d\\n'\n", "--no-cache")
+    ok("a\0b\nc\0d\n" in s.said, s.said)
+
+
+@test
 def a_build_has_a_time_limit():
     s = Served()
     error = failed(context("FROM base:1\nRUN echo started; sleep 100778\n"), "did not end within its time", timeout_ms=3000)

@@ -4,6 +4,7 @@
 
 Prints TAP. $WARREN is the program, $WARREN_BUILD where it was built.
 """
+import fcntl
 import glob
 import os
 import sys
@@ -361,6 +362,65 @@ def an_interrupted_build_leaves_nothing():
         with contextlib.suppress(OSError):
             with open(n, "rb") as f:
                 ok(f.read() != b"sleep\x001000\x00", "the command is still running")
+
+
+@test
+def a_build_is_interrupted_within_a_large_file():
+    s = Builder()
+    before = s.directories()
+
+    def interrupt(dockerfile, ready, **files):
+        """Interrupts a build that would take hours."""
+        context = write_tree(folder(), {"Dockerfile": dockerfile, "sparse": "", **files})
+        os.truncate(f"{context}/sparse", 8 << 40)
+        p = s.start("image", "build", context)
+        try:
+            until(lambda: ready(p), "large file")
+            eq(p.poll(), None)
+            p.send_signal(signal.SIGTERM)
+            err = p.stderr.read().decode()
+            eq(p.wait(timeout=WAIT), 128 + signal.SIGTERM, err)
+        finally:
+            p.kill()
+            p.wait()
+        ok("interrupted" in err, err)
+        eq(glob.glob(f"{s.path}/layers/d/.new-*"), [])
+        eq(s.directories(), before)
+
+    def reads(p):
+        return any(os.path.basename(os.path.realpath(n)) == "sparse" for n in glob.glob(f"/proc/{p.pid}/fd/*"))
+
+    def copied(_p):
+        return any(os.path.getsize(n) for n in glob.glob(f"{s.path}/layers/d/.new-*/sparse"))
+    interrupt("FROM base:1\nCOPY sparse /\n", reads)
+    interrupt("FROM base:1\nRUN --mount=type=bind,target=/m ls /m\n", reads)
+    interrupt("FROM base:1\nRUN dd if=/dev/null of=/sparse bs=1 seek=60G\n", copied)
+    interrupt("FROM base:1\nADD bomb.tar.zst /\n", copied, **{"bomb.tar.zst": zstd_bomb("sparse", 60 << 30)})
+
+
+@test
+def a_slow_reader_does_not_lock_the_store():
+    s = Builder()
+    tags = [f"{'n' * 100}:{i}" for i in range(100)]
+    p = s.start("image", "build", *(f"-t{t}" for t in tags), write_tree(folder(), {"Dockerfile": "FROM base:1\nLABEL a=b\n"}))
+    try:
+        fcntl.fcntl(p.stderr, fcntl.F_SETPIPE_SZ, 4096)  # less than what it prints
+        until(lambda: len(os.listdir(f"{s.path}/images/refs")) > len(tags), "names")
+
+        def unlocked():
+            with open(f"{s.path}/images/lock", "rb") as f:
+                try:
+                    fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return True
+                except BlockingIOError:
+                    return False
+        until(unlocked, "unlocked store")
+        eq(p.poll(), None)  # it waits for its reader
+        eq(p.stderr.read().decode().count("naming it "), len(tags))
+        eq(p.wait(timeout=WAIT), 0)
+    finally:
+        p.kill()
+        p.wait()
 
 
 @test

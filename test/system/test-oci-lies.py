@@ -30,11 +30,11 @@ def set_size(where, by):
     return change
 
 
-def docker_save(image, layers=None):
+def docker_save(image, layers=None, tags=("saved:1",)):
     """An archive in the form of docker save; its manifest lists @layers."""
     members = {"config.json": image.config, **{f"{i}.tar": x.blob for i, x in enumerate(image.layers)}}
     names = layers if layers is not None else [f"{i}.tar" for i in range(len(image.layers))]
-    members["manifest.json"] = json.dumps([{"Config": "config.json", "RepoTags": ["saved:1"], "Layers": names}])
+    members["manifest.json"] = json.dumps([{"Config": "config.json", "RepoTags": tags, "Layers": names}])
     return tar(members)
 
 
@@ -47,6 +47,21 @@ def write(data):
     with open(path, "wb") as f:
         f.write(data)
     return path
+
+
+@test
+def names_that_are_not_references_are_refused():
+    image = Image(*layers())
+    for name in ("../x:1", "A:b", "dir:/etc", "", "warren.snapshot/abcdefgh"):
+        s = Store()
+        s.bad("image", "load", write(docker_save(image, tags=["good:1", name])), words=["its name for an image"])
+        s.empty()
+    s = Store()
+    s.image("load", write(docker_save(image, tags=["good:1", "example.com/a/b:2"])))
+    eq(sorted(n for i in s.ls() for n in i["names"]), ["example.com/a/b:2", "good:1"])
+    s = Store()
+    s.image("load", write(docker_save(image, tags=None)))
+    eq([i["names"] for i in s.ls()], [[]])
 
 
 @test

@@ -351,14 +351,16 @@ static ssize_t build_read_tar(void *arg, char *data, size_t n)
 
 static int build_on_event(void *arg, const char *line, size_t n)
 {
-	AUTO_JSON json_t *event = json_loadb(line, n, 0, NULL);
+	AUTO_JSON json_t *event = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
 	const char *type = print_text_of(event, "type");
 	struct remote_build *b = arg;
 
 	if (strcmp(type, "output") == 0) {
-		const char *text = print_text_of(event, "text");
+		const json_t *text = json_object_get(event, "text");
 
-		(void)!fd_write_all(STDERR_FILENO, text, strlen(text));
+		if (json_is_string(text))
+			(void)!fd_write_all(STDERR_FILENO, json_string_value(text),
+					    json_string_length(text));
 	} else if (strcmp(type, "error") == 0) {
 		(void)error_set(
 			&b->err, EIO, "%s",

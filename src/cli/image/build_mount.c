@@ -215,10 +215,14 @@ static int build_mount_cache(struct build_step *step, const struct dockerfile_mo
 	hash_text(h, m->id);
 	r = hash_end(h, key);
 	(void)snprintf(name, sizeof(name), BUILD_MOUNTS_DIR "/%s", key);
-	if (r == 0 &&
-	    ((mkdirat(s->images, STORE_BUILD_DIR, 0700) < 0 && errno != EEXIST) ||
-	     (mkdirat(s->images, BUILD_MOUNTS_DIR, 0700) < 0 && errno != EEXIST) ||
-	     (mkdirat(s->images, name, 0755) < 0 && errno != EEXIST)))
+	/* Collection must not remove the directories before they are locked. */
+	if (r == 0)
+		r = store_lock(s, false, true);
+	if (r < 0)
+		return error_errno(err, -r, "create the cache '%s'", m->id);
+	if ((mkdirat(s->images, STORE_BUILD_DIR, 0700) < 0 && errno != EEXIST) ||
+	    (mkdirat(s->images, BUILD_MOUNTS_DIR, 0700) < 0 && errno != EEXIST) ||
+	    (mkdirat(s->images, name, 0755) < 0 && errno != EEXIST))
 		r = -errno;
 	if (r == 0)
 		r = build_mount_lock(s, all);

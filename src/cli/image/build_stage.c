@@ -110,7 +110,7 @@ int build_layer_end(struct build_step *step, const char *key, struct store_new *
 	if (r >= 0)
 		r = layer_check_host(&step->b->stages[step->k].image, layer->fd, err);
 	if (r >= 0)
-		r = build_store_layer(s, layer, diff_id, err);
+		r = build_store_layer(s, layer, build_cancelled, diff_id, err);
 	if (r >= 0 && q)
 		r = build_request_count(q, store_layer_size(s, diff_id), err);
 	if (r >= 0)

@@ -320,19 +320,27 @@ static int build_add_labels(struct build *b, struct dockerfile_state *s,
 
 static int build_name(struct build *b, const char *id, struct warren_error *err)
 {
-	for (size_t i = 0; i < b->o->tags.n; i++) {
-		char line[512];
-		struct ref ref;
-		int r = ref_parse(b->o->tags.v[i], &ref, err);
+	int r = 0;
 
+	for (size_t i = 0; r == 0 && i < b->o->tags.n; i++) {
+		struct ref ref;
+
+		r = ref_parse(b->o->tags.v[i], &ref, err);
 		if (r == 0)
 			r = store_tag(&b->store, &ref, id, err);
-		if (r < 0)
-			return r;
+	}
+	return r;
+}
+
+/* The store must not be locked: the reader of the output may be slow. */
+static void build_say_names(const struct build *b)
+{
+	for (size_t i = 0; i < b->o->tags.n; i++) {
+		char line[512];
+
 		(void)snprintf(line, sizeof(line), "naming it %s", b->o->tags.v[i]);
 		build_say(b, line);
 	}
-	return 0;
 }
 
 /* Record the image of the target, and give it its names. */
@@ -358,6 +366,8 @@ static int build_record(struct build *b, char id[REF_DIGEST_LEN + 1],
 	if (r == 0)
 		r = build_name(b, id, err);
 	store_unlock(&b->store);
+	if (r == 0)
+		build_say_names(b);
 	return r;
 }
 

@@ -62,8 +62,9 @@ static void image_take_output(struct image_job *job, const json_t *line)
 /* A callback may cancel the job: then *@job->gone is set. */
 static void image_take_line(struct image_job *job)
 {
-	json_t *line =
-		json_loadb(job->line.data, job->line.len, JSON_REJECT_DUPLICATES, NULL);
+	/* The output of a command may contain NUL. */
+	json_t *line = json_loadb(job->line.data, job->line.len,
+				  JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 	const char *type = json_string_value(json_object_get(line, "type"));
 	bool output = false;
 
