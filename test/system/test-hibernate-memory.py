@@ -18,6 +18,8 @@ from reboot import reboot  # pylint: disable=wrong-import-position
 from serve_world import World, cgroups_of, refused, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
+# The service must not use memory that it has freed: the C library overwrites it, also in the caches of threads.
+os.environ["GLIBC_TUNABLES"] = "glibc.malloc.perturb=85:glibc.malloc.tcache_count=0"
 
 # A process with state that is in no file: an open file and its position, a pipe with data in it, a listening socket,
 # and two threads. It answers each connection with its state.

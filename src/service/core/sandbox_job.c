@@ -125,18 +125,17 @@ static void tell_asker(const struct sandbox_job *job, struct service *s, int r,
 	s->permit = before;
 }
 
-/* End the job that is in progress. */
+/* End the job that is in progress. @err may be a part of the job. */
 void sandbox_job_end(struct sandbox_job *job, int r, const struct warren_error *err)
 {
 	struct sandbox *sandbox = job->sandbox;
-	struct sandbox_job copy = *job;
 
 	sandbox->jobs = job->next;
 	sandbox->moving = false;
 	sandbox->reason = NULL;
+	tell_asker(job, sandbox->service, r, err);
 	free(job->text);
 	free(job);
-	tell_asker(&copy, sandbox->service, r, err);
 	sandbox_next_job(sandbox);
 }
 
