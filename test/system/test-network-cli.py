@@ -183,5 +183,21 @@ def suggest_prints_options_and_a_policy():
     SERVICE.call("network", "--suggest", "-", input=bad, status=125)
 
 
+@test
+def suggest_names_both_a_host_and_its_address():
+    rule = {"host": "10.1.2.3", "ports": [443], "protocols": ["tls"]}
+    record = {"used": {"allow": []}, "denials": [
+        {"host": "a.example", "port": 443, "address": "10.1.2.3", "reason": "private", "rule": rule}]}
+
+    def suggest(*options):
+        return SERVICE.call("network", "--suggest", *options, "-", input=json.dumps(record).encode()).stdout.decode()
+
+    eq(suggest(), "# denied: private\n--allow a.example:443 --allow 10.1.2.3:443\n")
+    eq(json.loads(suggest("--json"))["allow"], [dict(rule, host="a.example"), rule])
+    # A connection to an address has no other host.
+    record["denials"][0]["host"] = "10.1.2.3"
+    eq(suggest(), "# denied: private\n--allow 10.1.2.3:443\n")
+
+
 if __name__ == "__main__":
     sys.exit(run_tests())

@@ -25,14 +25,27 @@ static int network_read_used(const json_t *record, struct policy *ret,
 	return r < 0 ? error_wrap(err, "the record of the network") : 0;
 }
 
-/* Read the rule that would have allowed a denial. Return false if there is none. */
-static bool network_read_rule(const json_t *denial, struct policy *ret)
+/*
+ * Read the rules that would have allowed a denial, if there are any. If the address of a
+ * name was denied, a rule already allows the name, but not the policy that is suggested.
+ */
+static void network_read_rules(const json_t *denial, struct policy *ret)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	json_t *rule = json_object_get(denial, "rule");
-	AUTO_JSON json_t *policy = rule ? json_pack("{s:[O]}", "allow", rule) : NULL;
+	json_t *rule = json_object_get(denial, "rule"), *rules, *name;
+	AUTO_JSON json_t *policy = rule ? json_pack("{s:[]}", "allow") : NULL;
 
-	return policy && policy_read(policy, "", ret, &ignored) == 0;
+	if (!policy)
+		return;
+	rules = json_object_get(policy, "allow");
+	name = json_object_get(denial, "host");
+	if (name && json_object_get(denial, "address") &&
+	    !json_equal(name, json_object_get(rule, "host"))) {
+		(void)json_array_append_new(rules, json_copy(rule));
+		(void)json_object_set(json_array_get(rules, 0), "host", name);
+	}
+	(void)json_array_append(rules, rule);
+	(void)!policy_read(policy, "", ret, &ignored);
 }
 
 int network_suggest_policy(const json_t *record, struct policy *ret,
@@ -42,13 +55,12 @@ int network_suggest_policy(const json_t *record, struct policy *ret,
 	int r = network_read_used(record, ret, err);
 
 	for (size_t i = 0; r == 0 && i < json_array_size(denials); i++) {
-		AUTO_POLICY struct policy one = { 0 };
+		AUTO_POLICY struct policy more = { 0 };
 
-		if (!network_read_rule(json_array_get(denials, i), &one))
-			continue;
-		r = policy_within(ret, &one, err);
-		if (r == 0)
-			r = policy_add_copy(ret, &ret->allow, &one.allow.list[0], err);
+		network_read_rules(json_array_get(denials, i), &more);
+		r = policy_within(ret, &more, err);
+		for (size_t k = 0; r == 0 && k < more.allow.n; k++)
+			r = policy_add_copy(ret, &ret->allow, &more.allow.list[k], err);
 		r = r > 0 ? 0 : r;
 	}
 	return r;
@@ -89,6 +101,12 @@ static void network_put_rule(struct buf *out, json_t *seen, const struct rule *r
 			network_put_option(out, seen, rule, (uint16_t)port);
 }
 
+static void network_put_rules(struct buf *out, json_t *seen, const struct policy *p)
+{
+	for (size_t i = 0; i < p->allow.n; i++)
+		network_put_rule(out, seen, &p->allow.list[i]);
+}
+
 static void network_end_line(struct buf *out)
 {
 	if (out->len && out->data[out->len - 1] != '\n')
@@ -106,8 +124,8 @@ static void network_put_denial(struct buf *out, json_t *seen, const json_t *deni
 		return;
 	(void)json_object_set_new(seen, reason.data, json_true());
 	buf_printf(out, "%s\n", reason.data);
-	if (network_read_rule(denial, &p))
-		network_put_rule(out, seen, &p.allow.list[0]);
+	network_read_rules(denial, &p);
+	network_put_rules(out, seen, &p);
 	network_end_line(out);
 }
 
@@ -116,8 +134,8 @@ void network_suggest_denial(const json_t *denial, struct buf *out)
 	AUTO_JSON json_t *seen = json_object();
 	AUTO_POLICY struct policy p = { 0 };
 
-	if (network_read_rule(denial, &p))
-		network_put_rule(out, seen, &p.allow.list[0]);
+	network_read_rules(denial, &p);
+	network_put_rules(out, seen, &p);
 }
 
 int network_suggest_options(const json_t *record, struct buf *out,
@@ -130,8 +148,7 @@ int network_suggest_options(const json_t *record, struct buf *out,
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < used.allow.n; i++)
-		network_put_rule(out, seen, &used.allow.list[i]);
+	network_put_rules(out, seen, &used);
 	network_end_line(out);
 	if (json_is_false(json_object_get(record, "used_complete")))
 		buf_puts(out, "# not everything could be recorded\n");
