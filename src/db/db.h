@@ -662,6 +662,9 @@ int db_insert_session(struct db *db, const struct session_row *row,
  */
 int db_advance_session(struct db *db, const char *id, uint64_t serial, int64_t now,
 		       struct warren_error *err) MUST_CHECK;
+/* Record another exec and shell of the session; its commands are counted from 0. */
+int db_renew_session(struct db *db, const struct session_row *row,
+		     struct warren_error *err) MUST_CHECK;
 /* @sandbox NULL: any sandbox. */
 int db_get_session(struct db *db, const char *sandbox, const char *id,
 		   struct session_row *ret, struct warren_error *err) MUST_CHECK;

@@ -88,6 +88,22 @@ int db_advance_session(struct db *db, const char *id, uint64_t serial, int64_t n
 			 (uintmax_t)row.serial, (uintmax_t)serial);
 }
 
+int db_renew_session(struct db *db, const struct session_row *row,
+		     struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_RENEW_SESSION);
+	int r;
+
+	query_text(&q, row->id);
+	query_text(&q, row->exec);
+	query_text(&q, row->shell);
+	query_int(&q, row->last_used);
+	r = query_run(&q, err);
+	if (r == 0)
+		return error_set(err, ENOENT, "no session '%s'", row->id);
+	return r < 0 ? error_wrap(err, "record the session '%s'", row->id) : 0;
+}
+
 int db_each_session(struct db *db, const char *sandbox,
 		    int (*fn)(void *ctx, const struct session_row *row), void *ctx,
 		    struct warren_error *err)

@@ -263,6 +263,8 @@ const char *const statement_texts[STMT_MAX] = {
 		"serial, name, undoable) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STMT_ADVANCE_SESSION] = "UPDATE sessions SET serial = ?1, last_used = ?2 "
 				 "WHERE id = ?3 AND serial < ?1",
+	[STMT_RENEW_SESSION] = "UPDATE sessions SET exec = ?2, shell = ?3, serial = 0, "
+			       "last_used = ?4 WHERE id = ?1",
 	[STMT_GET_SESSION] = "SELECT " SESSION " FROM sessions WHERE id = ?1 AND "
 			     "(?2 IS NULL OR sandbox = ?2)",
 	[STMT_EACH_SESSION] = "SELECT " SESSION " FROM sessions ORDER BY seq",

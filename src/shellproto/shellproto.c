@@ -121,7 +121,7 @@ void shellproto_freep(struct shellproto **s)
 
 bool shellproto_running(const struct shellproto *s)
 {
-	return s->state == STATE_RUNNING;
+	return s && s->state == STATE_RUNNING;
 }
 
 bool shellproto_alive(const struct shellproto *s)

@@ -268,6 +268,7 @@ def a_session_continues_with_a_new_shell_and_says_so():
         if restarts:
             w.kill("api")
             w.ready()
+        eq([s["state"] for s in w.get(f"/v1/sandboxes/{box}/sessions")["sessions"]], ["idle"])
         r = run("echo $B; cat /root/x")
         eq((r["stdout"], r["cwd"], r["new_state"], r["ended"]), ("\ngiven mine\n", "/root", True, False))
         eq(run("echo $?")["new_state"], False)
@@ -280,6 +281,11 @@ def a_session_continues_with_a_new_shell_and_says_so():
     w.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{session}", status=204)
     refused(w.ask("POST", f"/v1/sandboxes/{box}/sessions/{session}/run", {"command": "true"}), 404, "session_not_found")
     w.delete(box)
+
+
+def shells(box):
+    """The execs of shells."""
+    return w.rows("SELECT id FROM execs WHERE sandbox = ? AND session", box)
 
 
 @test
@@ -300,6 +306,8 @@ def a_session_whose_shell_cannot_start_waits_for_its_next_use():
                 ok(r.status in (400, 404, 409, 422), (broken, r))
                 eq([(s["id"], s["shell"]) for s in w.get(f"/v1/sandboxes/{box}/sessions")["sessions"]],
                    [(session, "/root/shell")])
+                # Nothing is left of the shell that did not start, without a restart either.
+                until(lambda: len(shells(box)) == 1, shells)
                 if restarts:
                     w.kill("api")
                     w.ready()
@@ -307,9 +315,37 @@ def a_session_whose_shell_cannot_start_waits_for_its_next_use():
             r = run("echo 1")
             eq((r.status, r.json()["stdout"], r.json()["new_state"]), (200, "1\n", True), r)
             eq(run("true").json()["new_state"], False)
-    # Nothing is left of the shells that did not start.
-    eq(len(w.rows("SELECT id FROM execs WHERE sandbox = ? AND session", box)), 1)
+    eq(len(shells(box)), 1)
     w.ask("DELETE", f"/v1/sandboxes/{box}/sessions/{session}", status=204)
+    eq(refused(w.ask("POST", f"/v1/sandboxes/{box}/sessions", {"shell": "/bin/false"}), 409, "wrong_state")["code"], "wrong_state")
+    until(lambda: not shells(box), "nothing is left of a session that was not opened")
+    w.delete(box)
+
+
+@test
+def a_session_keeps_its_shell_if_another_one_fails():
+    box = w.create(image="host", env={"PATH": "/root"})
+
+    def run(text):
+        r = w.run(box, ["/bin/sh", "-c", f"PATH=/usr/bin:/bin; cd /root && {text}"])
+        eq(r["result"]["exit_code"], 0, r)
+    run("ln -s /bin/bash bash; ln -s /bin/sh sh")
+    at = f"/v1/sandboxes/{box}/sessions"
+    session = w.post(at, {}, status=201)
+    eq(session["shell"], "bash")
+    # There is no bash, so sh is tried; that is no shell.
+    run("rm bash sh; printf '#!/bin/sh\\nexit 3\\n' >sh; chmod 755 sh")
+    hibernate(box, timeout_ms=0)
+    ok(w.ask("POST", f"{at}/{session['id']}/run", {"command": "true"}).status in (400, 404, 409, 422), "it has no shell")
+    for _ in range(2):
+        shown = w.get(f"{at}/{session['id']}")
+        eq((shown["shell"], shown["created_at"]), ("bash", session["created_at"]))
+        w.kill("api")
+        w.ready()
+    run("rm sh; ln -s /bin/bash bash; ln -s /bin/sh sh")
+    r = w.post(f"{at}/{session['id']}/run", {"command": "echo ${BASH:+bash}"})
+    eq((r["stdout"], r["new_state"]), ("bash\n", True))
+    eq(w.get(f"{at}/{session['id']}")["created_at"], session["created_at"])
     w.delete(box)
 
 

@@ -261,7 +261,7 @@ TEST(a_session_ends_with_its_exec)
 	struct sandbox_row sandbox = a_sandbox(DB_LOCAL);
 	struct session_row row = { .shell = "bash", .created_at = NOW };
 	AUTO_SESSION_ROW struct session_row got = { 0 };
-	struct exec_row ex;
+	struct exec_row ex, other;
 	struct db *db;
 	int n = 0;
 
@@ -287,8 +287,23 @@ TEST(a_session_ends_with_its_exec)
 	GOOD(db_each_session(db, NULL, count_session, &n, &err));
 	GOOD(db_each_session(db, "other", count_session, &n, &err));
 	EQ(n, 2);
+	/* Another shell: the session stays when the exec of the first one is deleted. */
+	other = an_exec(sandbox.id, 2);
+	GOOD(db_insert_exec(db, &other, &err));
+	row.shell = "sh";
+	(void)strcpy(row.exec, other.id);
+	GOOD(db_renew_session(db, &row, &err));
 	GOOD(db_delete_exec(db, ex.id, &err));
-	EQ(db_delete_session(db, row.id, &err), -ENOENT);
+	session_row_done(&got);
+	GOOD(db_get_session(db, sandbox.id, row.id, &got, &err));
+	EQ(got.serial, 0);
+	EQ(got.created_at, NOW);
+	STREQ(got.shell, "sh");
+	STREQ(got.exec, other.id);
+	(void)strcpy(row.id, "none");
+	EQ(db_renew_session(db, &row, &err), -ENOENT);
+	GOOD(db_delete_exec(db, other.id, &err));
+	EQ(db_delete_session(db, got.id, &err), -ENOENT);
 	GOOD(db_check(db, &err));
 	db_close(db);
 }

@@ -34,7 +34,7 @@ static struct session *shell_find(struct sandbox *sandbox, const char *name)
 		const char *its = session_row(s)->name;
 
 		if (its && strcmp(its, name) == 0 &&
-		    (strcmp(session_state(s), "ended") != 0 || session_renews(s)) &&
+		    strcmp(session_state(s), "ended") != 0 &&
 		    (!found || session_number(s) < session_number(found)))
 			found = s;
 	}

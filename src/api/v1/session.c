@@ -594,10 +594,10 @@ static void v1_session_start(struct call *c, bool stream, bool kept)
 static void v1_session_on_kept(struct call *c, bool stream, int r,
 			       const struct warren_error *err)
 {
-	if (c->req && r < 0)
-		call_fail(c, err);
+	if (c->req && r < 0 && r != -ENOENT)
+		refuse_exec(c, err);
 	else if (c->req)
-		v1_session_start(c, stream, true);
+		v1_session_start(c, stream, r == 0);
 	call_unref(c);
 }
 
@@ -609,6 +609,21 @@ static void v1_session_on_kept_run(void *ctx, int r, const struct warren_error *
 static void v1_session_on_kept_stream(void *ctx, int r, const struct warren_error *err)
 {
 	v1_session_on_kept(ctx, true, r, err);
+}
+
+/* Another command may have begun while this one waited: its copy must stay. */
+static int v1_session_check(void *ctx, struct warren_error *err)
+{
+	struct call *c = ctx;
+	struct sandbox *sandbox = c->req ? call_sandbox(c) : NULL;
+	const struct session *session =
+		sandbox ? session_find(sandbox, c->route.param[1]) : NULL;
+
+	if (!session)
+		return error_set(err, ENOENT, "the session is gone");
+	if (strcmp(session_state(session), "busy") == 0)
+		return error_set(err, EBUSY, "a command is running in the session");
+	return 0;
 }
 
 /*
@@ -624,9 +639,9 @@ static void v1_session_run(struct call *c, bool stream)
 			strcmp(session_state(session), "idle") != 0))
 		v1_session_start(c, stream, false);
 	else if (session)
-		undo_use(sandbox, true,
-			 stream ? v1_session_on_kept_stream : v1_session_on_kept_run,
-			 call_ref(c));
+		undo_settle(sandbox, true, v1_session_check,
+			    stream ? v1_session_on_kept_stream : v1_session_on_kept_run,
+			    call_ref(c));
 }
 
 /* The sandbox is awake, and the session has a shell. */

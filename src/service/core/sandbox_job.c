@@ -78,6 +78,28 @@ int sandbox_check_run(const struct sandbox *sandbox, struct warren_error *err)
 					      "can only be deleted, which ends the run");
 }
 
+/*
+ * Put a job that follows from a brief use before the others. A stop that waits for such
+ * uses lets it pass, because otherwise each would wait for the other.
+ */
+static void job_put_first(struct sandbox *sandbox, struct sandbox_job *job)
+{
+	struct sandbox_job *current = sandbox->moving ? sandbox->jobs : NULL;
+
+	if (current && current->step_back && current->step_back(current)) {
+		current->waited = true;
+		sandbox->moving = false;
+		sandbox->reason = NULL;
+		current = NULL;
+	}
+	if (current) {
+		job->next = current->next;
+		current->next = job;
+	} else {
+		LIST_PUSH(sandbox->jobs, job);
+	}
+}
+
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -104,7 +126,10 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 	copy->waited = sandbox->jobs || sandbox->moving;
 	if (job.hurries)
 		hurry_stops(sandbox, job.grace_ms);
-	LIST_APPEND(sandbox->jobs, copy);
+	if (job.follows)
+		job_put_first(sandbox, copy);
+	else
+		LIST_APPEND(sandbox->jobs, copy);
 	sandbox_next_job(sandbox);
 }
 

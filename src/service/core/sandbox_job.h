@@ -41,6 +41,13 @@ struct sandbox_job {
 	uint64_t grace_ms; /* for stop: time between SIGTERM and SIGKILL */
 	/* Set by a stop in progress: shortens its grace period to @grace_ms from now. */
 	void (*hurry)(struct sandbox_job *job, uint64_t grace_ms);
+	/*
+	 * Set by a job in progress: go back to the queue, if nothing has begun;
+	 * otherwise, return false.
+	 */
+	bool (*step_back)(struct sandbox_job *job);
+	/* Part of a brief use that has begun: it precedes all jobs that wait. */
+	bool follows;
 	struct warren_limits limits, old;
 	char *text;               /* for a change of the network: its policy; owned */
 	struct warren_error lost; /* for sandbox_end(): the reason */

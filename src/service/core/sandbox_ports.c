@@ -157,9 +157,20 @@ struct connecting {
 	int code; /* the error of the first address */
 	struct loop_watch *watch;
 	struct loop_timer *timer;
+	bool brief; /* counted in sandbox->n_brief */
 	sandbox_fd_fn done;
 	void *ctx;
 };
+
+static void connecting_end(struct connecting *c, int fd, const struct warren_error *err)
+{
+	struct sandbox *sandbox = sandbox_find(c->service, NULL, c->id);
+
+	c->done(c->ctx, fd, err);
+	if (sandbox && c->brief)
+		sandbox_end_brief(sandbox);
+	free(c);
+}
 
 static void connect_next(struct connecting *c);
 
@@ -170,8 +181,7 @@ static void sandbox_ports_connected(struct connecting *c, int code)
 	c->watch = loop_watch_free(c->watch);
 	c->timer = loop_timer_free(c->timer);
 	if (code == 0) {
-		c->done(c->ctx, TAKE_FD(c->fd), NULL);
-		free(c);
+		connecting_end(c, TAKE_FD(c->fd), NULL);
 		return;
 	}
 	if (c->fd >= 0)
@@ -183,8 +193,7 @@ static void sandbox_ports_connected(struct connecting *c, int code)
 		return;
 	}
 	(void)error_errno(&err, c->code, "connect to port %u of the sandbox", c->port);
-	c->done(c->ctx, -1, &err);
-	free(c);
+	connecting_end(c, -1, &err);
 }
 
 static void sandbox_ports_on_connected(void *ctx, unsigned events UNUSED)
@@ -235,22 +244,23 @@ static void connect_next(struct connecting *c)
 					       sandbox_ports_on_connection, c, &err)
 			: error_set(&err, ESTALE, "the sandbox is gone");
 
-	if (r < 0) {
-		c->done(c->ctx, -1, &err);
-		free(c);
-	}
+	if (r < 0)
+		connecting_end(c, -1, &err);
 }
 
 static void on_awake_port(void *ctx, int r, const struct warren_error *err)
 {
 	struct connecting *c = ctx;
+	struct sandbox *sandbox = r < 0 ? NULL : sandbox_find(c->service, NULL, c->id);
 
 	if (r < 0) {
-		c->done(c->ctx, -1, err);
-		free(c);
-	} else {
-		connect_next(c);
+		connecting_end(c, -1, err);
+		return;
 	}
+	if (sandbox)
+		sandbox_begin_brief(sandbox);
+	c->brief = sandbox != NULL;
+	connect_next(c);
 }
 
 void sandbox_connect_port(struct sandbox *sandbox, uint16_t port, sandbox_fd_fn done,

@@ -8,7 +8,9 @@
  * exists is valid, also for the next process of the service.
  *
  * The requests are jobs of the sandbox, so that it is not paused or deleted before their
- * end. A change of a file is the only one that does not wait until the copy is removed.
+ * end. They follow from a use that has begun, so they precede jobs that wait: a
+ * hibernation would remove the copy, or end the shell that is to run the command. A
+ * change of a file is the only one that does not wait until the copy is removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -119,9 +121,23 @@ static void undo_ask(struct sandbox_job *job, uint32_t type,
 		sandbox_job_end(job, r, &err);
 }
 
+struct undo_settle_op {
+	struct sandbox *sandbox;
+	undo_check_fn check;
+	service_done_fn done;
+	void *ctx;
+};
+
 static void undo_begin_keep(struct sandbox_job *job)
 {
-	undo_ask(job, WIRE_UNDO_KEEP, undo_on_kept);
+	const struct undo_settle_op *op = job->ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = op->check ? op->check(op->ctx, &err) : 0;
+
+	if (r < 0)
+		sandbox_job_end(job, r, &err);
+	else
+		undo_ask(job, WIRE_UNDO_KEEP, undo_on_kept);
 }
 
 static void undo_begin_forget(struct sandbox_job *job)
@@ -132,23 +148,47 @@ static void undo_begin_forget(struct sandbox_job *job)
 		undo_ask(job, WIRE_UNDO_FORGET, undo_on_forgotten);
 }
 
-void undo_settle(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx)
+static void undo_on_settled(void *ctx, int r, const struct warren_error *err)
+{
+	struct undo_settle_op op = *(struct undo_settle_op *)ctx;
+
+	free(ctx);
+	op.done(op.ctx, r, err);
+	sandbox_end_brief(op.sandbox);
+}
+
+void undo_settle(struct sandbox *sandbox, bool undoable, undo_check_fn check,
+		 service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
+	struct undo_settle_op *op;
 
-	if (undoable && undo_check_backend(sandbox, &err) < 0)
+	if (undoable && undo_check_backend(sandbox, &err) < 0) {
 		done(ctx, -err.code, &err);
-	else if (!undoable && (sandbox->undo == UNDO_NONE || !undo_is_native(sandbox)))
+		return;
+	}
+	if (!undoable && (sandbox->undo == UNDO_NONE || !undo_is_native(sandbox))) {
 		done(ctx, 0, NULL);
-	else
-		sandbox_job_add(sandbox, (struct sandbox_job){
-						 .begin = undoable ? undo_begin_keep
-								   : undo_begin_forget,
-						 .why = "use",
-						 .kind = JOB_USE,
-						 .permit = sandbox->service->permit,
-						 .done = done,
-						 .ctx = ctx });
+		return;
+	}
+	op = malloc(sizeof(*op));
+	if (!op) {
+		done(ctx, error_errno(&err, ENOMEM, "use the sandbox"), &err);
+		return;
+	}
+	*op = (struct undo_settle_op){
+		.sandbox = sandbox, .check = check, .done = done, .ctx = ctx
+	};
+	sandbox_begin_brief(sandbox);
+	sandbox_job_add(sandbox,
+			(struct sandbox_job){ .begin = undoable ? undo_begin_keep
+								: undo_begin_forget,
+					      .why = "use",
+					      .kind = JOB_USE,
+					      .follows = true,
+					      .permit = sandbox->service->permit,
+					      .done = undo_on_settled,
+					      .ctx = op });
 }
 
 struct undo_use_op {
@@ -171,7 +211,7 @@ static void undo_on_usable(void *ctx, int r, const struct warren_error *failed)
 	else if (!sandbox)
 		op.done(op.ctx, error_set(&err, ESTALE, "the sandbox is gone"), &err);
 	else
-		undo_settle(sandbox, op.undoable, op.done, op.ctx);
+		undo_settle(sandbox, op.undoable, NULL, op.done, op.ctx);
 }
 
 void undo_use(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx)

@@ -11,12 +11,16 @@
 
 /* Return -EOPNOTSUPP if the sandbox's backend cannot undo commands. */
 int undo_check_backend(const struct sandbox *sandbox, struct warren_error *err);
+/* A last check before the files are copied; -errno: they are not. */
+typedef int (*undo_check_fn)(void *ctx, struct warren_error *err);
 /*
- * Call this before a command starts: copy the files if it is @undoable; otherwise, remove
- * the copy, so that nothing can be undone. If @done gets an error, the command must not
- * start.
+ * Call this when the sandbox can be used, before a command starts: copy the files if it
+ * is @undoable and @check (NULL: none) permits it; otherwise, remove the copy, so that
+ * nothing can be undone. If @done gets an error, the command must not start. A
+ * hibernation does not come in between if the command starts in @done.
  */
-void undo_settle(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx);
+void undo_settle(struct sandbox *sandbox, bool undoable, undo_check_fn check,
+		 service_done_fn done, void *ctx);
 /* Like sandbox_use(), followed by undo_settle(). */
 void undo_use(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx);
 /*

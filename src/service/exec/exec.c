@@ -21,16 +21,14 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/list.h"
 #include "base/strv.h"
-#include "base/utf8.h"
 #include "service/core/undo.h"
 #include "service/exec/internal.h"
 #include "shellproto/shellproto.h"
 
-/* Maximum size of a command line in the row of its exec, as JSON. */
-#define ARGV_SHOWN 8192U
+/* How often a start begins again after a hibernation. */
+#define START_TRIES 16
 
 /* -------------------------------------------------------------- references and copies */
 
@@ -195,6 +193,8 @@ struct starting {
 	struct fair_quota_lease memory; /* memory of that copy */
 	struct initclient_user user;
 	bool written; /* the row is in the database */
+	bool brief;   /* counted in sandbox->n_brief */
+	unsigned tries;
 	exec_fn done; /* NULL: the client has received its answer */
 	void *ctx;
 	uint64_t begun;
@@ -236,8 +236,16 @@ void exec_start_done(struct exec_start *s)
 	*s = (struct exec_start){ 0 };
 }
 
+static void starting_end_brief(struct starting *st)
+{
+	if (st->brief)
+		sandbox_end_brief(st->sandbox);
+	st->brief = false;
+}
+
 static void starting_free(struct starting *st)
 {
+	starting_end_brief(st);
 	lease_end(st->service, LEASE_MEMORY, &st->memory);
 	exec_start_done(&st->start);
 	free(st);
@@ -384,65 +392,10 @@ static uint64_t journal_capacity(const struct starting *st)
 	return asked < JOURNAL_CAPACITY_MIN ? JOURNAL_CAPACITY_MIN : asked;
 }
 
-/*
- * Write the first @n bytes of @word, without an incomplete character at the end. Return
- * false if nothing was written.
- */
-static bool exec_put_word(struct json *j, const char *word, size_t n, size_t *ret)
-{
-	struct buf *out = j->out;
-	struct json before = *j;
-	size_t len = out->len, put = word[n] ? n - utf8_cut(word, n) : n;
-
-	json_strn(j, NULL, word, put);
-	if (out->len <= ARGV_SHOWN) {
-		*ret = put;
-		return true;
-	}
-	out->len = len;
-	*j = before;
-	return false;
-}
-
-/*
- * Write the command line as JSON, as clients see it. Rows remain after their execs have
- * ended, in a database that all tenants share. So a row contains only the beginning of a
- * long command line, and the number of missing bytes.
- */
-static void write_argv(struct buf *out, const char *const *argv)
-{
-	struct json j = { .out = out };
-	uintmax_t missing = 0;
-	char mark[64];
-	bool cut = false;
-
-	json_open(&j, NULL, '[');
-	for (; *argv; argv++) {
-		size_t n = strlen(*argv), put = 0,
-		       left = out->len < ARGV_SHOWN ? ARGV_SHOWN - out->len : 0;
-
-		if (cut || (n <= left && exec_put_word(&j, *argv, n, &put))) {
-			missing += n - put;
-			continue;
-		}
-		cut = true;
-		/* One byte can become six bytes of JSON. */
-		if (!exec_put_word(&j, *argv, n < left / 2 ? n : left / 2, &put))
-			(void)exec_put_word(&j, *argv, n < left / 8 ? n : left / 8, &put);
-		missing += n - put;
-	}
-	if (cut) {
-		(void)snprintf(mark, sizeof(mark), "[%ju more bytes were dropped]",
-			       missing);
-		json_str(&j, NULL, mark);
-	}
-	json_close(&j, ']');
-}
-
 /* Prepare everything except the row in the database. */
 static int make_ready(struct starting *st, struct warren_error *err)
 {
-	AUTO_BUF struct buf argv = BUF_INIT((size_t)8 * ARGV_SHOWN);
+	AUTO_BUF struct buf argv = BUF_INIT(EXEC_ARGV_MAX);
 	struct sandbox *sandbox = st->sandbox;
 	char user[32];
 	struct exec_row row = {
@@ -456,7 +409,7 @@ static int make_ready(struct starting *st, struct warren_error *err)
 	};
 
 	(void)snprintf(user, sizeof(user), "%u:%u", st->user.uid, st->user.gid);
-	write_argv(&argv, st->start.argv);
+	exec_write_argv(&argv, st->start.argv);
 	if (argv.failed)
 		return error_errno(err, ENOMEM, "start '%s'", st->start.argv[0]);
 	id_make(row.id);
@@ -584,6 +537,31 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 	return 0;
 }
 
+static bool exec_is_stopped(const struct sandbox *sandbox)
+{
+	return sandbox_stop_has_begun(sandbox) || sandbox->row.state == SANDBOX_STOPPED ||
+	       sandbox->row.state == SANDBOX_HIBERNATED;
+}
+
+static void exec_on_usable(void *ctx, int r, const struct warren_error *err);
+
+/*
+ * Nothing was started before a hibernation that did not wait any longer: wake the
+ * sandbox, and begin again.
+ */
+static bool exec_start_again(struct starting *st)
+{
+	struct sandbox *sandbox = st->sandbox;
+
+	if (!exec_is_stopped(sandbox) ||
+	    (!sandbox->hibernating && sandbox->row.state != SANDBOX_HIBERNATED) ||
+	    st->tries++ == START_TRIES)
+		return false;
+	starting_end_brief(st);
+	undo_use(sandbox, st->start.undoable, exec_on_usable, st);
+	return true;
+}
+
 static void exec_on_user(void *ctx, const struct initclient_user *user,
 			 const struct warren_error *failure)
 {
@@ -591,14 +569,15 @@ static void exec_on_user(void *ctx, const struct initclient_user *user,
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
+	if (exec_start_again(st))
+		return;
 	if (failure) {
 		exec_fail(st, failure);
 		return;
 	}
 	st->user = *user;
 	/* The sandbox was stopped in the meantime. */
-	r = sandbox_execs(st->sandbox)->stopping ||
-			    st->sandbox->row.state == SANDBOX_STOPPED
+	r = exec_is_stopped(st->sandbox)
 		    ? error_set(&err, ESTALE, "the sandbox is stopped: start it first")
 		    : disk_admit(st->sandbox->service, &err);
 	if (r == 0)
@@ -618,10 +597,13 @@ static void exec_on_usable(void *ctx, int r, const struct warren_error *err)
 {
 	struct starting *st = ctx;
 
-	if (r < 0)
+	if (r < 0) {
 		exec_fail(st, err);
-	else
-		sandbox_find_user(st->sandbox, st->start.user, exec_on_user, st);
+		return;
+	}
+	sandbox_begin_brief(st->sandbox);
+	st->brief = true;
+	sandbox_find_user(st->sandbox, st->start.user, exec_on_user, st);
 }
 
 bool exec_brings_file(const struct sandbox *sandbox)
@@ -780,6 +762,8 @@ void exec_sandbox_gone(struct sandbox *sandbox)
 		exec_tell_waiters(exec);
 		exec_tell_watchers(exec);
 		feed_stop(exec);
+		/* A sandbox that hibernates has its output still, but not its execs. */
+		journals_settle(exec);
 		exec->sandbox = NULL;
 		if (owned || exec->lingers)
 			exec->refs--; /* reference of the list */

@@ -76,8 +76,8 @@ static void exec_hooks_gone(struct sandbox *sandbox)
 	struct sandbox_execs *all = sandbox_execs(sandbox);
 
 	sandbox_stop_gone(sandbox);
-	lease_end(sandbox->service, LEASE_OUTPUT, &all->output);
 	exec_sandbox_gone(sandbox);
+	lease_end(sandbox->service, LEASE_OUTPUT, &all->output);
 	loop_task_cancel(&all->broken_task);
 	free(all->disowned);
 }

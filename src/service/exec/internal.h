@@ -125,6 +125,11 @@ void exec_tell_watchers(struct exec *exec);
 bool exec_linger(struct exec *exec);
 int row_copy_exec(struct exec_row *to, const struct exec_row *from);
 
+/* exec_argv.c */
+#define EXEC_ARGV_MAX ((size_t)64 << 10)
+/* Write the command line as JSON, as clients see it. */
+void exec_write_argv(struct buf *out, const char *const *argv);
+
 /* exec_result.c */
 /*
  * Write the result of an ended exec to the database, or keep it until that is possible.
@@ -193,6 +198,8 @@ void sandbox_stop_due(struct sandbox *sandbox, enum sandbox_cause cause,
 void sandbox_stop_sooner(struct sandbox *sandbox, uint64_t grace_ms);
 /* Continue a stop, if possible, after an exec of the sandbox has ended. */
 void sandbox_stop_look(struct sandbox *sandbox);
+/* Return whether processes are being ended: from now on, none can be started. */
+bool sandbox_stop_has_begun(const struct sandbox *sandbox);
 /* Return whether processes are being ended because the sandbox is to hibernate. */
 bool sandbox_stop_hibernates(const struct sandbox *sandbox);
 /* Handle a broken connection to the sandbox's init. */

@@ -149,7 +149,7 @@ static bool main_command_has_ended(const struct sandbox *sandbox)
 /* A stop that is in progress continues: the other processes keep their grace period. */
 static void main_command_exit(struct sandbox *sandbox)
 {
-	if (sandbox_execs(sandbox)->stopping)
+	if (sandbox_stop_has_begun(sandbox))
 		return;
 	if (sandbox->row.on_exit == SANDBOX_EXIT_DELETES)
 		sandbox_delete_for(sandbox, "exit", service_ignore, NULL);

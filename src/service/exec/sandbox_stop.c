@@ -242,9 +242,16 @@ void sandbox_stop_look(struct sandbox *sandbox)
 		loop_timer_set(op->timer, AGAIN_MS);
 }
 
+bool sandbox_stop_has_begun(const struct sandbox *sandbox)
+{
+	const struct stop_op *op = sandbox_execs(sandbox)->stopping;
+
+	return op && !op->waits;
+}
+
 bool sandbox_stop_hibernates(const struct sandbox *sandbox)
 {
-	return sandbox->hibernating && sandbox_execs(sandbox)->stopping;
+	return sandbox->hibernating && sandbox_stop_has_begun(sandbox);
 }
 
 /* Do not end the stop from within the code that reports the lost connection either. */
@@ -272,6 +279,17 @@ static void stop_hurry(struct sandbox_job *job, uint64_t grace_ms)
 		return;
 	op->kill_at = kill_at;
 	loop_timer_set(op->timer, grace_ms);
+}
+
+/* A brief use that the stop waits for has added a job. */
+static bool stop_step_back(struct sandbox_job *job)
+{
+	const struct stop_op *op = sandbox_execs(job->sandbox)->stopping;
+
+	if (!op || op->job != job || !op->waits || op->broken)
+		return false;
+	sandbox_stop_gone(job->sandbox);
+	return true;
 }
 
 static void begin_stop(struct sandbox_job *job)
@@ -307,6 +325,7 @@ static void begin_stop(struct sandbox_job *job)
 	if (sandbox->hibernating && sandbox->n_brief > 0) {
 		/* Uses that come later wait for this job, and wake the sandbox. */
 		op->waits = true;
+		job->step_back = stop_step_back;
 		sandbox->on_brief_ended = stop_on_brief_ended;
 		loop_timer_set(op->timer,
 			       job->grace_ms > BRIEF_MS ? job->grace_ms : BRIEF_MS);

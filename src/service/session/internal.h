@@ -23,6 +23,11 @@ struct session {
 	struct exec *exec;
 	/* While session_renew.c starts a shell: the exec of the one that ended. */
 	struct exec *before;
+	char *shell_before;     /* its name */
+	struct exec *discarded; /* of a shell that failed; its row still names it */
+	unsigned tries;         /* how often a hibernation ended a shell that began */
+	bool recorded;          /* it has a row */
+	bool brief;             /* counted in sandbox->n_brief */
 	struct shellproto *codec;
 	struct opening *opening; /* NULL: the session is open */
 	bool undoable;           /* see session_undoable() */
@@ -116,7 +121,7 @@ void session_pour(struct session *session); /* write @out as far as the pipe has
 void session_try(struct session *session);
 /* Forget the shell that ended, so that another can be started. */
 void session_reset(struct session *session);
-/* Record the session with its exec; @name is that of the shell. */
+/* Record the session with its current exec; @name is that of the shell. */
 int session_write_down(struct session *session, const char *name,
 		       struct warren_error *err);
 /* session_renew.c: the new shell is ready. */

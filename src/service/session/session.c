@@ -36,8 +36,19 @@
 #define OPEN_MS 15000
 /* Number of attempts to find the end of the output, if init does not report it. */
 #define EXTENT_TRIES 16
+/* How often a shell is started again after a hibernation. */
+#define OPEN_TRIES 16
 
 /* -------------------------------------------------------------- lifetime of a session */
+
+static void session_end_brief(struct session *session)
+{
+	bool brief = session->brief;
+
+	session->brief = false;
+	if (brief && session->sandbox)
+		sandbox_end_brief(session->sandbox);
+}
 
 static void opening_free(struct opening *o)
 {
@@ -63,8 +74,11 @@ void session_free(struct session *session)
 	session->timer = loop_timer_free(session->timer);
 	session_read_done(session);
 	session->insist = loop_timer_free(session->insist);
+	session_end_brief(session);
 	(void)exec_unref(session->exec);
 	(void)exec_unref(session->before);
+	(void)exec_unref(session->discarded);
+	free(session->shell_before);
 	session->codec = shellproto_free(session->codec);
 	buf_done(&session->out);
 	session_row_done(&session->row);
@@ -103,7 +117,7 @@ struct session *session_named(struct sandbox *sandbox, const char *name)
 /* A session that gets a new shell was open before. */
 bool session_is_open(const struct session *session)
 {
-	return !session->opened || (session->fresh && session->exec);
+	return !session->opened || session->fresh;
 }
 
 struct session_terminal **session_terminal_of(struct session *session)
@@ -123,7 +137,7 @@ const struct session_row *session_row(const struct session *session)
 
 uint64_t session_number(const struct session *session)
 {
-	return exec_row(session->exec)->number;
+	return exec_row(session->exec ? session->exec : session->before)->number;
 }
 
 uint64_t session_cursor(const struct session *session)
@@ -138,9 +152,9 @@ const char *session_cwd(const struct session *session)
 
 const char *session_state(const struct session *session)
 {
-	return session->ended                       ? "ended"
-	       : shellproto_running(session->codec) ? "busy"
-						    : "idle";
+	if (session->opened || shellproto_running(session->codec))
+		return "busy";
+	return session->ended && !session_renews(session) ? "ended" : "idle";
 }
 
 /* ----------------------------------------------------------------- input of the shell */
@@ -226,28 +240,54 @@ static void session_on_output(void *arg, enum shellproto_stream stream, const vo
 					 stream == SHELLPROTO_STDERR ? 2 : 1, data, n);
 }
 
+/*
+ * The row of the session does not name this exec any more. If it has not ended yet, it is
+ * forgotten at its end.
+ */
+static void session_forget_discarded(struct session *session)
+{
+	struct exec *exec = TAKE_PTR(session->discarded);
+
+	if (exec && session->sandbox && exec_row(exec)->ended)
+		exec_forget_closed(session->sandbox, exec_row(exec)->id,
+				   exec_row(exec)->journal);
+	(void)exec_unref(exec);
+}
+
+/* No client knows about the session, even if its shell was started. */
+static void session_never_opened(struct session *session)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r = db_delete_session(session->service->db, session->row.id, &ignored);
+
+	survive(session->service, r == -ENOENT ? 0 : r);
+	session_forget_discarded(session);
+	session->discarded = TAKE_PTR(session->exec);
+	session_forget_discarded(session);
+}
+
 static void finish_open(struct session *session, const struct warren_error *err)
 {
+	struct sandbox *sandbox = session->brief ? session->sandbox : NULL;
 	session_fn opened = session->opened;
 	void *ctx = session->ctx;
 
 	if (!err)
 		session_renew_done(session);
-
 	session->opened = NULL;
+	session->brief = false;
 	if (err) {
-		struct warren_error ignored = WARREN_ERROR_INIT;
-		int r = db_delete_session(session->service->db, session->row.id,
-					  &ignored);
-
-		/* No client knows about the session, even if its shell was started. */
-		survive(session->service, r == -ENOENT ? 0 : r);
+		session_never_opened(session);
 		opened(ctx, NULL, err);
-		return;
+	} else {
+		session->tries = 0;
+		event_emit(session->service, EVENT_SESSION_OPENED, session->sandbox,
+			   session->row.id, NULL);
+		opened(ctx, session, NULL);
 	}
-	event_emit(session->service, EVENT_SESSION_OPENED, session->sandbox,
-		   session->row.id, NULL);
-	opened(ctx, session, NULL);
+	/* A hibernation lets the command begin for which the session was opened. */
+	if (sandbox)
+		sandbox_end_brief(sandbox);
 }
 
 static void session_on_result(void *arg, const struct shellproto_result *r)
@@ -340,7 +380,8 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 	session->undoable = false;
 	if (session->ended || !session->sandbox)
 		return error_set(err, EPIPE, "the session's shell is gone");
-	if (shellproto_running(session->codec) || commands_fd(session) < 0)
+	if (session->opened || shellproto_running(session->codec) ||
+	    commands_fd(session) < 0)
 		return error_set(err, EBUSY, "a command is running in the session");
 	r = 1;
 	for (int i = 0; r == 1 && i < EXTENT_TRIES; i++)
@@ -467,10 +508,13 @@ int session_write_down(struct session *session, const char *name,
 	(void)memcpy(row.id, session->row.id, sizeof(row.id));
 	(void)memcpy(row.sandbox, session->sandbox->row.id, sizeof(row.sandbox));
 	(void)memcpy(row.exec, exec_row(session->exec)->id, sizeof(row.exec));
-	r = db_insert_session(session->service->db, &row, err);
-	if (r == 0)
-		r = db_get_session(session->service->db, NULL, row.id, &session->row,
-				   err);
+	r = session->recorded ? db_renew_session(session->service->db, &row, err)
+			      : db_insert_session(session->service->db, &row, err);
+	if (r < 0)
+		return r;
+	session->recorded = true;
+	session_forget_discarded(session);
+	r = db_get_session(session->service->db, NULL, row.id, &session->row, err);
 	if (r == 0)
 		free(name_before);
 	return r;
@@ -493,6 +537,8 @@ static int session_begin(struct session *session, struct exec *exec, const char 
 		return r;
 	exec_wait(exec, &session->waiter);
 	session->begun = clock_now();
+	session->brief = true;
+	sandbox_begin_brief(session->sandbox);
 	loop_timer_set(session->timer, OPEN_MS);
 	session_hold(session);
 	session_pour(session);
@@ -518,21 +564,22 @@ static void say_none(const struct session *session, struct warren_error *err)
 
 void session_reset(struct session *session)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
-
 	exec_watch_cancel(&session->watcher);
 	exec_wait_cancel(&session->waiter);
 	exec_hold_cancel(&session->holder);
 	session->out_watch = loop_watch_free(session->out_watch);
-	survive(session->service,
-		db_delete_session(session->service->db, session->row.id, &ignored));
-	session->exec = exec_unref(session->exec);
+	loop_timer_stop(session->timer);
+	session_end_brief(session);
+	if (session->exec) {
+		(void)exec_unref(session->discarded);
+		session->discarded = TAKE_PTR(session->exec);
+	}
 	session->codec = shellproto_free(session->codec);
 	buf_done(&session->out);
 	session->out = (struct buf)BUF_INIT(SHELLPROTO_OUT_MAX);
 	session->sent = 0;
 	session->cursor = 0;
-	session->ended = session->done_opening = false;
+	session->ended = session->exited = session->done_opening = false;
 }
 
 /* The program was not a shell: remove all traces of it, and try the next one. */
@@ -544,6 +591,17 @@ static bool session_try_next(struct session *session)
 	}
 	session_reset(session);
 	session->opening->kind++;
+	session_try(session);
+	return true;
+}
+
+/* A hibernation ended the shell before it was ready: begin again when it is over. */
+static bool session_try_again(struct session *session)
+{
+	if (!session->open_err.code || !session->sandbox || !session->exec ||
+	    !exec_row(session->exec)->by_hibernation || session->tries++ == OPEN_TRIES)
+		return false;
+	session_reset(session);
 	session_try(session);
 	return true;
 }
@@ -565,10 +623,6 @@ static void fail_open(struct session *session, const struct warren_error *failur
 static void session_fail_shell(struct session *session,
 			       const struct warren_error *failure)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
-
-	survive(session->service,
-		db_delete_session(session->service->db, session->row.id, &ignored));
 	if (!exec_row(session->exec)->ended && !exec_lost(session->exec))
 		exec_signal(session->exec, SIGKILL, WARREN_WHOM_TREE, service_ignore,
 			    NULL);
@@ -577,7 +631,8 @@ static void session_fail_shell(struct session *session,
 
 void session_after_reading(struct session *session)
 {
-	if (!session->opened || !session->done_opening || session_try_next(session))
+	if (!session->opened || !session->done_opening || session_try_again(session) ||
+	    session_try_next(session))
 		return;
 	if (session->open_err.code)
 		session_fail_shell(session, &session->open_err);
@@ -610,6 +665,7 @@ static void on_session(void *ctx, struct exec *exec, const struct warren_error *
 	if (exec && session->exec) {
 		/* The session gets a new shell, and needs the old one if that fails. */
 		session->before = TAKE_PTR(session->exec);
+		session->shell_before = strdup(session->row.shell);
 		session_reset(session);
 	}
 	if (!exec) {

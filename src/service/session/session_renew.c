@@ -68,17 +68,22 @@ void session_renew_done(struct session *session)
 	if (row && session->sandbox)
 		exec_forget_closed(session->sandbox, row->id, row->journal);
 	session->before = exec_unref(session->before);
+	free(session->shell_before);
+	session->shell_before = NULL;
 }
 
-/* Give the session its old exec back. */
+/* Give the session its old exec back, with the shell that the next use starts again. */
 static int renew_undo(struct session *session, struct warren_error *err)
 {
+	AUTO_FREE char *shell = TAKE_PTR(session->shell_before);
 	int r;
 
 	session_reset(session);
 	session->exec = TAKE_PTR(session->before);
 	r = session_codec(session, err);
-	return r < 0 ? r : session_write_down(session, session->row.shell, err);
+	return r < 0 ? r
+		     : session_write_down(session, shell ? shell : session->row.shell,
+					  err);
 }
 
 void session_renew_fail(struct session *session, const struct warren_error *why)

@@ -86,6 +86,7 @@ static int session_restore_one(struct sandbox *sandbox, const struct session_row
 	if (!session)
 		return error_errno(err, ENOMEM, "restore a session");
 	r = db_get_session(sandbox->service->db, NULL, row->id, &session->row, err);
+	session->recorded = r == 0;
 	session->terminal = exec_row(exec)->pty;
 	session->framed |= session->terminal;
 	if (r == 0)
