@@ -67,8 +67,15 @@ void saved_drop_hosts(int dir, const char *hostname)
 			: openat(etc, "hosts",
 				 O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	int n = hosts_text(own, hostname ? hostname : "");
+	struct timespec times[2];
+	struct stat st;
 
-	if (fd >= 0 && n > 0 && fd_read_all(fd, found, sizeof(found)) == n &&
-	    memcmp(own, found, (size_t)n) == 0)
-		(void)unlinkat(etc, "hosts", 0);
+	if (fd < 0 || n <= 0 || fd_read_all(fd, found, sizeof(found)) != n ||
+	    memcmp(own, found, (size_t)n) != 0 || fstat(etc, &st) < 0 ||
+	    unlinkat(etc, "hosts", 0) < 0)
+		return;
+	/* The user has not changed the directory, and equal layers are stored once. */
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	(void)futimens(etc, times);
 }

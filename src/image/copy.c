@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 #define DEPTH_MAX 8
 #define FILE_MAX  (16L << 20)
+#define REMOVERS  8
 
 static int copy_entry(int from, int to, const char *name, int depth);
 
@@ -182,4 +184,37 @@ void copy_remove_tree(int at, const char *name)
 	if (d)
 		(void)closedir(d);
 	(void)unlinkat(at, name, AT_REMOVEDIR);
+}
+
+struct copy_removal {
+	int at;
+	const char *name;
+};
+
+static void *copy_remover(void *ctx)
+{
+	const struct copy_removal *r = ctx;
+
+	copy_remove_tree(r->at, r->name);
+	return NULL;
+}
+
+/*
+ * All threads walk the same tree. A name that is gone costs almost nothing, so while one
+ * thread waits for the end of a file, the others remove those after it.
+ */
+void copy_remove_large(int at, const char *name)
+{
+	struct copy_removal r = { at, name };
+	pthread_t threads[REMOVERS];
+	size_t n = 0;
+
+	if (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return;
+	while (n < REMOVERS && pthread_create(&threads[n], NULL, copy_remover, &r) == 0)
+		n++;
+	for (size_t i = 0; i < n; i++)
+		(void)pthread_join(threads[i], NULL);
+	/* What is left: the threads share the limit for open files. */
+	copy_remove_tree(at, name);
 }

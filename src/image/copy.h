@@ -15,6 +15,11 @@ int copy_open_dir(int at, const char *path);
 /* Remove a tree like rm -rf, without following links. Errors are ignored. */
 void copy_remove_tree(int at, const char *name);
 /*
+ * The same, with several threads: on some file systems, removing a file waits for the
+ * disk, and threads wait at the same time.
+ */
+void copy_remove_large(int at, const char *name);
+/*
  * The same, but it first gets the name @aside in the same directory, so that a removal
  * which is interrupted leaves no part of it under its own name.
  */

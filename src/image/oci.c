@@ -93,6 +93,7 @@ void oci_tidy(const struct store *s)
 		return;
 	(void)store_collect(s, &ignored);
 	store_unlock(s);
+	store_sweep(s);
 }
 
 /* ------------------------------------------------------------------- pull */

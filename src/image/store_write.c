@@ -19,9 +19,10 @@
 #include "image/copy.h"
 #include "image/escape.h"
 
-#define NEW_PREFIX  ".new-"
-#define LOCK_PREFIX ".lock-"
-#define JSON_MAX    (16U << 20)
+#define NEW_PREFIX     ".new-"
+#define LOCK_PREFIX    ".lock-"
+#define REMOVED_PREFIX ".removed-"
+#define JSON_MAX       (16U << 20)
 
 int store_lock(const struct store *s, bool exclusive, bool wait)
 {
@@ -107,7 +108,7 @@ void store_drop_layer(const struct store *s, struct store_new *layer)
 	if (layer->fd < 0)
 		return;
 	(void)close(TAKE_FD(layer->fd));
-	copy_remove_tree(s->data, layer->name);
+	copy_remove_large(s->data, layer->name);
 }
 
 static void make_short(char name[STORE_SHORT_LEN + 1])
@@ -409,6 +410,37 @@ static int note_layers(void *ctx, const char *id)
 	return 0;
 }
 
+/* Let store_sweep() remove the directory @name of s->data. */
+static void store_set_aside(const struct store *s, const char *name)
+{
+	char aside[sizeof(REMOVED_PREFIX) + ID_LEN], id[ID_LEN + 1];
+
+	id_make(id);
+	(void)snprintf(aside, sizeof(aside), REMOVED_PREFIX "%s", id);
+	if (renameat(s->data, name, s->data, aside) < 0)
+		copy_remove_large(s->data, name);
+}
+
+void store_sweep(const struct store *s)
+{
+	DIR *d = open_list(s->data);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		AUTO_CLOSE int fd = -1;
+
+		if (strncmp(e->d_name, REMOVED_PREFIX, strlen(REMOVED_PREFIX)) != 0)
+			continue;
+		fd = openat(s->data, e->d_name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		/* The lock belongs to this process, and ends with it. */
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			copy_remove_large(s->data, e->d_name);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
 /* Does a process still use this directory of store_new_work()? */
 static bool store_work_is_used(int dir, const char *name)
 {
@@ -418,7 +450,7 @@ static bool store_work_is_used(int dir, const char *name)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-static unsigned remove_new(int dir)
+static unsigned remove_new(const struct store *s, int dir)
 {
 	DIR *d = open_list(dir);
 	struct dirent *e;
@@ -428,7 +460,10 @@ static unsigned remove_new(int dir)
 		if (strncmp(e->d_name, NEW_PREFIX, strlen(NEW_PREFIX)) != 0 ||
 		    store_work_is_used(dir, e->d_name))
 			continue;
-		copy_remove_tree(dir, e->d_name);
+		if (dir == s->data)
+			store_set_aside(s, e->d_name);
+		else
+			copy_remove_tree(dir, e->d_name);
 		n++;
 	}
 	if (d)
@@ -515,7 +550,7 @@ static void remove_layers(const struct store *s, const struct names *used,
 	d = open_list(s->data);
 	while (d && !kept.failed && (e = readdir(d)))
 		if (e->d_name[0] != '.' && !store_write_noted(&kept, e->d_name))
-			copy_remove_tree(s->data, e->d_name);
+			store_set_aside(s, e->d_name);
 	if (d)
 		(void)closedir(d);
 	free(kept.list);
@@ -558,8 +593,8 @@ int store_collect(const struct store *s, struct store_collected *ret)
 	if (r == 0 && used.failed)
 		r = -ENOMEM;
 	if (r == 0) {
-		ret->leftovers +=
-			remove_new(s->images) + remove_new(s->refs) + remove_new(s->data);
+		ret->leftovers += remove_new(s, s->images) + remove_new(s, s->refs) +
+				  remove_new(s, s->data);
 		remove_layers(s, &used, ret);
 		remove_steps(s);
 	}

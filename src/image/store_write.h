@@ -71,7 +71,7 @@ int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id)
 /* Size of a layer's uncompressed archive; 0: unknown. */
 uint64_t store_layer_size(const struct store *s, const char *diff_id);
 
-/* Remove an image; -EBUSY: a sandbox uses it. store_collect() removes its layers. */
+/* Remove an image; -EBUSY: a sandbox uses it. store_collect() finds its layers. */
 int store_remove_image(const struct store *s, const char *id);
 
 struct store_collected {
@@ -79,9 +79,15 @@ struct store_collected {
 	uint64_t bytes;
 };
 /*
- * Remove layers that no image uses, and incomplete leftovers. Needs the exclusive lock.
+ * Remove layers that no image uses, and incomplete leftovers. Needs the exclusive lock,
+ * but not for long: the files are set aside, and store_sweep() removes them.
  */
 int store_collect(const struct store *s, struct store_collected *ret);
+/*
+ * Remove the files that were set aside, except those that another process removes. The
+ * store must not be locked, because this may take minutes.
+ */
+void store_sweep(const struct store *s);
 
 /* Read a JSON file of an image, "manifest.json" or "config.json". The caller frees it. */
 int store_read_json(const struct store *s, const char *id, const char *name, char **ret);

@@ -185,6 +185,7 @@ TEST(a_failed_snapshot_leaves_nothing)
 	EQ(found.layers, 1);
 	EQ(found.leftovers, 0);
 	store_unlock(&s);
+	store_sweep(&s);
 	store_close(&s);
 	sandbox_destroy(sb);
 	w = warren_close(w);

@@ -143,6 +143,7 @@ def a_snapshot_of_a_sandbox_on_a_snapshot_has_several_layers():
     eq(found, {"/srv/d/gone": "added", "/srv/both": "changed", "/srv/d/e/two": "deleted", "/srv/hidden/f": "added", "/srv/hidden/g": "deleted",
                "/etc/pam.d": "changed"})
     # Not the same base: a snapshot of the first sandbox does not begin with the image of the second.
+    sh(box, "echo 3 >/srv/third")
     snapshot(box, "diff-other")
     refusal = refused(w.ask("GET", f"/v1/sandboxes/{second}/diff", query={"snapshot": "diff-other"}), 400, "invalid_request")
     ok("do not begin with the image" in refusal["message"], refusal)

@@ -234,6 +234,53 @@ def shared_layers_are_stored_once():
 
 
 @test
+def a_removal_does_not_lock_the_store():
+    files = Layer({f"d{n % 7}/{n}": "x" for n in range(4000)})
+    s = Store()
+
+    def removed_while_stopped():
+        """Stops the removal while it removes files; returns whether the store was unlocked then."""
+        s.image("import", "-q", layout(f"{folder()}/layout", {"many:1": Image(files)}))
+        p = s.start("image", "rm", "many:1")
+        try:
+            wait_for(lambda: glob.glob(f"{s.path}/layers/d/.removed-*") or p.poll() is not None, "removal")
+            p.send_signal(signal.SIGSTOP)
+            left = glob.glob(f"{s.path}/layers/d/.removed-*")
+            with open(f"{s.path}/images/lock", "rb") as f:
+                try:
+                    fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    left = []
+            if left:
+                s.image("prune")  # leaves the files to the other process
+            p.send_signal(signal.SIGCONT)
+            eq(p.wait(timeout=WAIT), 0)
+        finally:
+            p.kill()
+            p.wait()
+        s.empty()
+        return bool(left)
+    wait_for(removed_while_stopped, "unlocked store")
+
+
+@test
+def what_a_killed_removal_leaves_is_removed():
+    s = Store()
+    s.image("prune")
+    left = f"{s.path}/layers/d/.removed-abc"
+    os.makedirs(f"{left}/sub" + "/d" * 600)
+    with open(f"{left}/sub/f", "wb"):
+        pass
+    fd = os.open(left, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    s.image("prune")
+    ok(os.path.exists(f"{left}/sub/f"), "another process removes it")
+    os.close(fd)
+    s.image("prune")
+    s.empty()
+
+
+@test
 def an_image_in_use_can_be_untagged():
     s, image = Store(), simple("running")
     ref = registry().push(image, "busy/x", "1")

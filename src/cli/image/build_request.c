@@ -260,6 +260,7 @@ static void build_request_tidy(const struct store *s)
 		return;
 	(void)store_collect(s, &ignored);
 	store_unlock(s);
+	store_sweep(s);
 }
 
 static int build_request_unpack(struct build *b, struct store_new *dir,

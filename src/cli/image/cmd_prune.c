@@ -152,6 +152,8 @@ static int lock_and_prune(bool all, struct pruned *p, struct warren_error *err)
 	}
 	r = r < 0 ? error_errno(err, -r, "lock the image store")
 		  : image_cmd_prune(&s, all, p, err);
+	store_unlock(&s);
+	store_sweep(&s);
 	store_close(&s);
 	return r;
 }

@@ -10,12 +10,16 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/snapshot_name.h"
 #include "cli/common_options.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
 #include "image/store_write.h"
+
+#define LOCK_TRIES   20
+#define LOCK_WAIT_US 25000
 
 struct rm_options {
 	bool force;
@@ -191,13 +195,26 @@ static int rm_remove_one(struct removal *rm, const char *text, struct warren_err
 	return r < 0 ? r : remove_nameless(rm, text, id, err);
 }
 
+/* Other removals end soon, but who adds images may take as long as a registry. */
+static int rm_lock(const struct store *s)
+{
+	int r = -EWOULDBLOCK;
+
+	for (unsigned i = 0; r == -EWOULDBLOCK && i < LOCK_TRIES; i++) {
+		if (i > 0)
+			(void)usleep(LOCK_WAIT_US);
+		r = store_lock(s, true, false);
+	}
+	return r;
+}
+
 static int rm_remove_all(struct removal *rm, char **operands)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct store_collected collected;
 	int r, status = 0;
 
-	rm->alone = store_lock(rm->store, true, false) == 0;
+	rm->alone = rm_lock(rm->store) == 0;
 	if (!rm->alone) {
 		r = store_lock(rm->store, false, true);
 		if (r < 0) {
@@ -220,6 +237,7 @@ static int rm_remove_all(struct removal *rm, char **operands)
 			    "'warren image prune'");
 	}
 	store_unlock(rm->store);
+	store_sweep(rm->store);
 	return status;
 }
 

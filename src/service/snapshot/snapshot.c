@@ -23,9 +23,16 @@
 #include "service/core/module.h"
 #include "service/core/sandbox_job.h"
 
-#define SNAPSHOT_SWEEP_MAX 8 /* maximum number that is deleted at the same time */
-#define SNAPSHOTS_AT_ONCE  8 /* maximum number that is created at the same time */
-#define SNAPSHOTS_OF_ONE   4 /* the same, for one tenant */
+#define SNAPSHOT_REMOVALS      4 /* maximum number of images removed at the same time */
+#define SNAPSHOT_SWEEP_MAX     8 /* maximum number of leftovers that are taken at a time */
+#define SNAPSHOT_DELETIONS_MAX 64 /* more than that are left for a sweep */
+/* A client waits this long for a deletion, and is answered; the deletion continues. */
+#define SNAPSHOT_ANSWER_MS 5000
+/* Delay of another attempt after a deletion failed; it doubles up to the maximum. */
+#define SNAPSHOT_RETRY_MS     1000
+#define SNAPSHOT_RETRY_MS_MAX 60000
+#define SNAPSHOTS_AT_ONCE     8 /* maximum number that is created at the same time */
+#define SNAPSHOTS_OF_ONE      4 /* the same, for one tenant */
 /* Maximum number that may wait. If a client disconnects, its snapshot still waits. */
 #define SNAPSHOTS_MAX        256
 #define SNAPSHOT_TRIES       64
@@ -35,7 +42,15 @@
 struct snapshot_module {
 	struct snapshot_op *ops; /* in progress */
 	struct loop_task sweep;  /* deletes unused snapshots without a name */
-	struct loop_task start;  /* starts waiting creations */
+	struct loop_task start;  /* starts waiting creations and deletions */
+	/*
+	 * Deletions fail while images are added, which may take hours: until the timer
+	 * fires, no process is started for one.
+	 */
+	struct loop_timer *retry;
+	uint64_t retry_ms; /* 0: the last deletion succeeded */
+	bool retrying;     /* the timer is set */
+	bool more;         /* there may be more leftovers than the last sweep has taken */
 };
 
 struct snapshot_op {
@@ -49,16 +64,18 @@ struct snapshot_op {
 	struct snapshot_quota quota;
 	bool transient;
 	bool has_turn, recorded;
-	unsigned tries;       /* how often the sandbox hibernated in the meantime */
-	struct permit permit; /* of the client's request */
-	int report;           /* pipe with the report of warren-image; -1: none */
+	bool deletes, removes;    /* its image must be removed; is being removed */
+	struct loop_timer *timer; /* of a client that waits for a deletion */
+	unsigned tries;           /* how often the sandbox hibernated in the meantime */
+	struct permit permit;     /* of the client's request */
+	int report;               /* pipe with the report of warren-image; -1: none */
 	snapshot_done_fn done;
 	service_done_fn deleted; /* of a deletion; NULL: no callback */
 	void *ctx;
-	struct warren_error failure; /* of a creation that is being undone */
 };
 
 static void snapshot_begin(struct snapshot_op *op);
+static bool snapshot_start_removal(struct service *s);
 
 static struct snapshot_module *snapshot_module(struct service *s)
 {
@@ -137,10 +154,12 @@ static void snapshot_on_start(void *ctx)
 {
 	while (snapshot_start_one(ctx))
 		;
+	while (snapshot_start_removal(ctx))
+		;
 }
 
 /*
- * Start waiting creations, in a later turn of the loop and not within the operation that
+ * Start waiting operations, in a later turn of the loop and not within the operation that
  * has just ended.
  */
 static void snapshot_next(struct service *s)
@@ -152,19 +171,30 @@ static void snapshot_next(struct service *s)
 	loop_defer(s->loop, &m->start);
 }
 
+static void snapshot_op_free(struct snapshot_op *op)
+{
+	(void)LIST_REMOVE(snapshot_module(op->service)->ops, op);
+	if (op->report >= 0)
+		(void)close(op->report);
+	(void)loop_timer_free(op->timer);
+	free(op->labels);
+	free(op);
+}
+
 static void snapshot_op_end(struct snapshot_op *op, int r, const struct warren_error *err)
 {
 	struct service *s = op->service;
+	snapshot_done_fn done = op->done;
+	service_done_fn deleted = op->deleted;
+	char id[ID_LEN + 1];
+	void *ctx = op->ctx;
 
-	(void)LIST_REMOVE(snapshot_module(s)->ops, op);
-	if (op->done)
-		op->done(op->ctx, r, r < 0 ? NULL : op->id, err);
-	if (op->deleted)
-		op->deleted(op->ctx, r, err);
-	if (op->report >= 0)
-		(void)close(op->report);
-	free(op->labels);
-	free(op);
+	(void)memcpy(id, op->id, sizeof(id));
+	snapshot_op_free(op);
+	if (done)
+		done(ctx, r, r < 0 ? NULL : id, err);
+	if (deleted)
+		deleted(ctx, r, err);
 	if (!s->closing)
 		snapshot_next(s);
 }
@@ -179,55 +209,131 @@ static bool snapshot_is_busy(struct service *s, const char *id)
 
 /* ---------------------------------------------------------------------- delete */
 
+static void snapshot_on_retry(void *ctx)
+{
+	struct service *s = ctx;
+
+	snapshot_module(s)->retrying = false;
+	snapshot_sweep_soon(s);
+}
+
+/* Sweep again after a delay. */
+static void snapshot_retry(struct service *s)
+{
+	struct snapshot_module *m = snapshot_module(s);
+
+	if (s->closing || m->retrying)
+		return;
+	if (!m->retry && loop_timer_new(s->loop, snapshot_on_retry, s, &m->retry) < 0) {
+		service_untidy(s);
+		return;
+	}
+	m->retry_ms = m->retry_ms ? m->retry_ms * 2 : SNAPSHOT_RETRY_MS;
+	if (m->retry_ms > SNAPSHOT_RETRY_MS_MAX)
+		m->retry_ms = SNAPSHOT_RETRY_MS_MAX;
+	m->retrying = true;
+	loop_timer_set(m->retry, m->retry_ms);
+}
+
 static void snapshot_on_removed(void *ctx, int r, const char *json UNUSED,
 				size_t size UNUSED, const struct warren_error *failure)
 {
 	struct snapshot_op *op = ctx;
 	struct service *s = op->service;
+	struct snapshot_module *m = snapshot_module(s);
 	struct warren_error err = *failure;
 
 	if (r == 0 || r == -ENOMEDIUM)
 		r = db_forget_snapshot(s->db, op->id, &err);
-	/*
-	 * The row stays `deleting`, so clients do not see the snapshot; gc.c tries again.
-	 */
-	if (r < 0 && !s->closing)
-		service_untidy(s);
-	if (op->failure.code)
-		snapshot_op_end(op, -op->failure.code, &op->failure);
-	else
-		snapshot_op_end(op, 0, NULL);
+	/* The row stays `deleting`, so clients do not see the snapshot. */
+	if (r < 0) {
+		snapshot_retry(s);
+	} else {
+		m->retry_ms = 0;
+		if (m->more)
+			snapshot_sweep_soon(s);
+	}
+	snapshot_op_end(op, 0, NULL);
 }
 
-/* The row is `deleting`, or `creating` in a snapshot that failed. */
-static void snapshot_op_delete(struct snapshot_op *op)
+/* Start the first waiting deletion. */
+static bool snapshot_start_removal(struct service *s)
 {
 	char ref[sizeof(SNAPSHOT_REGISTRY) + 1 + ID_LEN];
+	struct snapshot_op *waits = NULL;
+	unsigned n = 0;
 
-	(void)snprintf(ref, sizeof(ref), SNAPSHOT_REGISTRY "/%s", op->id);
-	image_ask(op->service, IMAGE_REMOVE_SNAPSHOT, ref, snapshot_on_removed, op);
+	for (struct snapshot_op *op = snapshot_module(s)->ops; op; op = op->next) {
+		n += op->removes;
+		if (!waits && op->deletes && !op->removes)
+			waits = op;
+	}
+	if (!waits || n >= SNAPSHOT_REMOVALS)
+		return false;
+	waits->removes = true;
+	(void)snprintf(ref, sizeof(ref), SNAPSHOT_REGISTRY "/%s", waits->id);
+	image_ask(s, IMAGE_REMOVE_SNAPSHOT, ref, snapshot_on_removed, waits);
+	return true;
+}
+
+/* The row is `deleting`. */
+static void snapshot_op_delete(struct snapshot_op *op)
+{
+	op->deletes = true;
+	snapshot_next(op->service);
+}
+
+static unsigned snapshot_count_deletions(struct service *s)
+{
+	unsigned n = 0;
+
+	for (const struct snapshot_op *op = snapshot_module(s)->ops; op; op = op->next)
+		n += op->deletes;
+	return n;
+}
+
+static void snapshot_on_slow(void *ctx)
+{
+	struct snapshot_op *op = ctx;
+	service_done_fn deleted = op->deleted;
+
+	op->deleted = NULL;
+	op->timer = loop_timer_free(op->timer);
+	deleted(op->ctx, 0, NULL);
 }
 
 /*
- * Delete the snapshot if it has no name and no user. After a failure, gc.c tries again.
+ * Delete the snapshot if it has no name and no user. Its row says so from now on, so the
+ * client need not wait for its files.
  */
 static void snapshot_delete_if_dead(struct service *s, const char *tenant, const char *id,
 				    service_done_fn done, void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct snapshot_op *op = NULL;
+	struct snapshot_module *m = snapshot_module(s);
 	int r = db_delete_snapshot(s->db, id, &err);
 
-	if (r == 0)
+	if (r == 0 && snapshot_count_deletions(s) >= SNAPSHOT_DELETIONS_MAX) {
+		m->more = true;
+		done(ctx, 0, NULL);
+		return;
+	}
+	if (r == 0 && !m->retrying)
 		op = snapshot_op_new(s, tenant, "");
+	if (op && loop_timer_new(s->loop, snapshot_on_slow, op, &op->timer) < 0) {
+		snapshot_op_free(op);
+		op = NULL;
+	}
 	if (!op) {
-		service_untidy(s);
+		snapshot_retry(s);
 		done(ctx, 0, NULL);
 		return;
 	}
 	(void)memcpy(op->id, id, sizeof(op->id));
 	op->deleted = done;
 	op->ctx = ctx;
+	loop_timer_set(op->timer, SNAPSHOT_ANSWER_MS);
 	snapshot_op_delete(op);
 }
 
@@ -301,15 +407,19 @@ int snapshot_tag(struct service *s, const char *tenant, const char *word,
 
 /* ---------------------------------------------------------------------- create */
 
+/* If this process ends, the next one deletes the snapshot. */
 static void snapshot_op_fail(struct snapshot_op *op, const struct warren_error *err)
 {
-	/* If this process ends, the next one deletes the snapshot. */
-	if (!op->recorded || op->service->closing) {
-		snapshot_op_end(op, -err->code, err);
-		return;
-	}
-	op->failure = *err;
-	snapshot_op_delete(op);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct service *s = op->service;
+	bool leaves = op->recorded && !s->closing;
+
+	/* If this fails, the row is `creating`: leftovers include such rows, too. */
+	if (leaves)
+		(void)!db_delete_snapshot(s->db, op->id, &ignored);
+	snapshot_op_end(op, -err->code, err);
+	if (leaves)
+		snapshot_sweep_soon(s);
 }
 
 static int snapshot_deny(struct service *s, const char *tenant, const char *what,
@@ -556,14 +666,22 @@ static int snapshot_sweep_take(void *ctx, const char *id)
 	return 0;
 }
 
+/* After a failure, a single deletion shows whether others can succeed. */
 static void snapshot_gc(struct service *s)
 {
+	struct snapshot_module *m = snapshot_module(s);
+	const size_t max = m->retry_ms ? 1 : SNAPSHOT_SWEEP_MAX;
 	struct snapshot_sweep all = { 0 };
 	struct warren_error ignored = WARREN_ERROR_INIT;
+	size_t n = 0;
 
-	if (db_each_dead_snapshot(s->db, SNAPSHOT_SWEEP_MAX, snapshot_sweep_take, &all,
-				  &ignored) < 0)
+	if (m->retrying)
 		return;
+	if (db_each_dead_snapshot(s->db, max, snapshot_sweep_take, &all, &ignored) < 0) {
+		snapshot_retry(s);
+		return;
+	}
+	m->more = all.n == max;
 	for (size_t i = 0; i < all.n; i++) {
 		struct snapshot_op *op = NULL;
 
@@ -574,9 +692,11 @@ static void snapshot_gc(struct service *s)
 			continue;
 		(void)memcpy(op->id, all.id[i], sizeof(op->id));
 		snapshot_op_delete(op);
+		n++;
 	}
-	if (all.n == SNAPSHOT_SWEEP_MAX)
-		service_untidy(s);
+	/* All that were found may be busy, and others not. */
+	if (m->more && n == 0)
+		snapshot_retry(s);
 }
 
 static void snapshot_on_sweep(void *ctx)
@@ -596,9 +716,19 @@ static void snapshot_sandbox_forget(struct sandbox *sandbox)
 		snapshot_sweep_soon(sandbox->service);
 }
 
+static void snapshot_close(struct service *s)
+{
+	struct snapshot_module *m = snapshot_module(s);
+
+	m->retry = loop_timer_free(m->retry);
+	while (m->ops)
+		snapshot_op_free(m->ops);
+}
+
 const struct service_module snapshot_hooks = {
 	.number = MODULE_SNAPSHOT,
 	.service_size = sizeof(struct snapshot_module),
+	.close = snapshot_close,
 	.forget = snapshot_sandbox_forget,
 	.gc = snapshot_gc,
 };
