@@ -608,6 +608,12 @@ void egress_flow_judge_again(struct egress_flow *f)
 		egress_flow_deny(f, &f->q, &d, NULL);
 		return;
 	}
+	/* TLS that was forwarded as it is has requests that are not inspected. */
+	if (f->state == EGRESS_FLOW_RAW && !f->client.tls &&
+	    (f->q.protocol & (RULE_HTTPS | RULE_TLS)) && terminate_wants(f)) {
+		egress_flow_deny(f, &f->q, &d, "TLS to this host is now terminated");
+		return;
+	}
 	if (f->shown) {
 		shown.len = (uint8_t)strlen(f->shown);
 		(void)egress_flow_check_shown(f, &shown);

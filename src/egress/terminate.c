@@ -102,6 +102,11 @@ void terminate_start(struct egress_flow *f)
 		egress_flow_reset(f);
 		return;
 	}
+	/*
+	 * If an earlier policy did not terminate this host, there may already be a
+	 * connection to the server, without TLS. It must not carry requests.
+	 */
+	upstream_stop(f);
 	buf_done(&f->first);
 	f->first = (struct buf)BUF_INIT(0);
 	f->state = EGRESS_FLOW_TLS;

@@ -268,6 +268,57 @@ def a_changed_secret_is_used_by_the_next_request():
 
 
 @test
+def a_connection_from_before_does_not_carry_the_secret_in_clear():
+    any_a = {"host": "a.example"}
+    received = []
+
+    def record(_, s):
+        received.append(b"")
+        at = len(received) - 1
+        while piece := s.recv(65536):
+            received[at] += piece
+
+    for before, count in (([any_a], 2), ([any_a, WITH_KEY], 1)):
+        received.clear()
+        with terminating(*before) as w:
+            w.serve("1.2.3.4", 443, record)
+            with w.connect("a.example", 443) as raw:
+                # Where nothing is terminated, the connection to the server is made before the client sends.
+                until(lambda n=count - 1: len(received) == n, "the first connection")
+                w.egress.change(ID, {"allow": [any_a, WITH_KEY], "secrets": SECRETS})
+                with client(w, raw=raw) as s:
+                    s.sendall(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+                    # The server does not answer; what it gets is a handshake, on a connection of its own.
+                    until(lambda n=count: len(received) == n and received[-1], "the second connection")
+                    eq((received[:-1], received[-1][:2]), ([b""] * (count - 1), b"\x16\x03"))
+        ok(not any(VALUE.encode() in data for data in received), received)
+
+
+@test
+def tls_from_before_ends_when_it_would_be_terminated():
+    any_a = {"host": "a.example"}
+    with open(path("trusted.crt"), encoding="ascii") as f:
+        trusted = f.read()
+    with terminating(any_a) as w:
+        w.serve("1.2.3.4", 443, over_tls(server_context("a.example"), quiet))
+        w.serve("1.2.3.4", 7000, ew.echo)
+        with client(w, trust=trusted) as s, w.connect("a.example", 7000) as other:
+            other.sendall(b"\0")
+            eq((ask(s)[0], other.recv(1)), (200, b"\0"))
+            w.egress.change(ID, {"allow": [any_a], "deny": [RAW_B]})
+            eq(ask(s)[0], 200, "another change")
+            w.egress.change(ID, {"allow": [any_a, WITH_KEY], "secrets": SECRETS})
+            try:
+                eq(s.recv(1), b"", "a connection without the header of the rule")
+            except (ConnectionResetError, ssl.SSLError):
+                pass
+            other.sendall(b"\0")
+            eq(other.recv(1), b"\0", "what is not TLS continues")
+        with client(w) as s:
+            eq(ask(s)[0], 200)
+
+
+@test
 def large_bodies_arrive_whole():
     body = os.urandom(3 << 20)
 
