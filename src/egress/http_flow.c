@@ -60,6 +60,7 @@ static const char *http_flow_phrase(int status)
 		{ 502, "Bad Gateway" },
 		{ 503, "Service Unavailable" },
 		{ 504, "Gateway Timeout" },
+		{ 505, "HTTP Version Not Supported" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(phrases); i++)
@@ -314,6 +315,23 @@ static bool http_flow_judge_overrides(struct egress_flow *f)
 	return true;
 }
 
+/*
+ * Does the request have a body that servers do not expect? Some of them do not read it,
+ * and would take it for the next request, which is not judged. So it must be the last
+ * request of the connection.
+ */
+static bool http_flow_has_odd_body(const struct http_head *head)
+{
+	static const char *const usual[] = { "POST", "PUT", "PATCH" };
+
+	if (!head->chunked && (!head->has_length || head->length == 0))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
+		if (strcmp(head->method, usual[i]) == 0)
+			return false;
+	return true;
+}
+
 /* A request for a host was parsed. Return false to stop parsing. */
 static bool http_flow_request(struct egress_flow *f)
 {
@@ -335,7 +353,8 @@ static bool http_flow_request(struct egress_flow *f)
 	h->request_done = h->response_done = h->in_body = false;
 	h->is_head = strcmp(head->method, "HEAD") == 0;
 	h->websocket = h->parser.websocket;
-	h->close = head->close || (head->minor == 0 && !head->keep_alive);
+	h->close = head->close || (head->minor == 0 && !head->keep_alive) ||
+		   http_flow_has_odd_body(head);
 	if (!http_flow_write_head(f))
 		return false;
 	if (f->upstream == UPSTREAM_READY) {

@@ -4,6 +4,8 @@
 import os
 import socket
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from checks import eq, noise, ok, test  # noqa: E402
@@ -194,6 +196,53 @@ def requests_cannot_be_smuggled():
         with w.connect("a.example", 80) as s:
             eq(ask(s, "POST", "/ok", more=f"Content-Length: {len(hidden)}\r\n", body=hidden)[0], 200)
             eq(ask(s, path="/ok/after")[0], 200)
+
+
+class Careless(BaseHTTPRequestHandler):
+    """Reads the body of a POST only, so that other bodies are the next requests on a connection that stays open."""
+    protocol_version = "HTTP/1.1"
+
+    def answer(self):
+        self.server.paths.append(self.path)
+        if self.command == "POST":
+            self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    do_GET = do_POST = do_DELETE = do_OPTIONS = do_PROPFIND = answer
+
+    def log_message(self, *_):
+        pass
+
+
+@test
+def a_body_that_a_server_does_not_read_is_not_a_request():
+    hidden = b"GET /hidden HTTP/1.1\r\nHost: a.example\r\n\r\n"
+    length = f"Content-Length: {len(hidden)}\r\n"
+    with ThreadingHTTPServer(("1.2.3.4", 80), Careless) as server, \
+            world({**HTTP_A, "paths": ["/x"]}) as w:
+        server.paths, server.handle_error = [], lambda *_: None
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # The server is careless:
+        with socket.create_connection(("1.2.3.4", 80)) as s:
+            eq(ask(s, path="/x", more=length, body=hidden)[0], 200)
+            eq((head(s)[0], server.paths), (200, ["/x", "/hidden"]))
+        server.paths.clear()
+        for method in ("GET", "DELETE", "OPTIONS", "PROPFIND"):
+            for framing, body in ((length, hidden),
+                                  ("Transfer-Encoding: chunked\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(hidden), hidden))):
+                with w.connect("a.example", 80) as s:
+                    eq(ask(s, method, "/x", more=framing, body=body)[0], 200)
+                    eq(read_all(s), b"", "the connection ends")
+        eq(server.paths, ["/x"] * 8)
+        # Other requests may follow each other.
+        with w.connect("a.example", 80) as s:
+            for method, framing, body in (("POST", length, hidden), ("GET", "Content-Length: 0\r\n", b""), ("GET", "", b"")):
+                eq(ask(s, method, "/x", more=framing, body=body)[0], 200)
+        eq(server.paths, ["/x"] * 11)
+        server.shutdown()
 
 
 @test
