@@ -29,7 +29,7 @@ static int network_read_used(const json_t *record, struct policy *ret,
  * Read the rules that would have allowed a denial, if there are any. If the address of a
  * name was denied, a rule already allows the name, but not the policy that is suggested.
  */
-static void network_read_rules(const json_t *denial, struct policy *ret)
+static void network_suggest_read_rules(const json_t *denial, struct policy *ret)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	json_t *rule = json_object_get(denial, "rule"), *rules, *name;
@@ -57,7 +57,7 @@ int network_suggest_policy(const json_t *record, struct policy *ret,
 	for (size_t i = 0; r == 0 && i < json_array_size(denials); i++) {
 		AUTO_POLICY struct policy more = { 0 };
 
-		network_read_rules(json_array_get(denials, i), &more);
+		network_suggest_read_rules(json_array_get(denials, i), &more);
 		r = policy_within(ret, &more, err);
 		for (size_t k = 0; r == 0 && k < more.allow.n; k++)
 			r = policy_add_copy(ret, &ret->allow, &more.allow.list[k], err);
@@ -101,7 +101,8 @@ static void network_put_rule(struct buf *out, json_t *seen, const struct rule *r
 			network_put_option(out, seen, rule, (uint16_t)port);
 }
 
-static void network_put_rules(struct buf *out, json_t *seen, const struct policy *p)
+static void network_suggest_put_rules(struct buf *out, json_t *seen,
+				      const struct policy *p)
 {
 	for (size_t i = 0; i < p->allow.n; i++)
 		network_put_rule(out, seen, &p->allow.list[i]);
@@ -124,8 +125,8 @@ static void network_put_denial(struct buf *out, json_t *seen, const json_t *deni
 		return;
 	(void)json_object_set_new(seen, reason.data, json_true());
 	buf_printf(out, "%s\n", reason.data);
-	network_read_rules(denial, &p);
-	network_put_rules(out, seen, &p);
+	network_suggest_read_rules(denial, &p);
+	network_suggest_put_rules(out, seen, &p);
 	network_end_line(out);
 }
 
@@ -134,8 +135,8 @@ void network_suggest_denial(const json_t *denial, struct buf *out)
 	AUTO_JSON json_t *seen = json_object();
 	AUTO_POLICY struct policy p = { 0 };
 
-	network_read_rules(denial, &p);
-	network_put_rules(out, seen, &p);
+	network_suggest_read_rules(denial, &p);
+	network_suggest_put_rules(out, seen, &p);
 }
 
 int network_suggest_options(const json_t *record, struct buf *out,
@@ -148,7 +149,7 @@ int network_suggest_options(const json_t *record, struct buf *out,
 
 	if (r < 0)
 		return r;
-	network_put_rules(out, seen, &used);
+	network_suggest_put_rules(out, seen, &used);
 	network_end_line(out);
 	if (json_is_false(json_object_get(record, "used_complete")))
 		buf_puts(out, "# not everything could be recorded\n");
