@@ -403,7 +403,8 @@ struct warren_saved {
  * one moment: all processes of the sandbox are stopped until the copy is complete. The
  * result is a layer for overlayfs (with userxattr), relative to the image; mounts are not
  * part of it. The copy is made with the privileges of the sandbox's root. -ENOSPC: the
- * message says how much space is needed.
+ * message says how much space is needed. -ESTRPIPE: the processes could not continue
+ * afterwards, and the sandbox is paused.
  */
 WARREN_PUBLIC int warren_save_files(struct warren_sandbox *sb, int dir, unsigned flags,
 				    struct warren_saved *ret, struct warren_error *err);

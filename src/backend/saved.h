@@ -12,13 +12,26 @@
  * @from. -ENOSPC: the message says how much is needed.
  */
 int saved_check_space(int from, int dir, struct warren_error *err);
-/* Bytes that are free in the filesystem of @dir. */
-uint64_t saved_free_space(int dir);
+
 /*
- * After a copy of @from failed with -ENOSPC, say in @err how much it needs; @have was
- * free before. Returns -ENOSPC.
+ * For files that share their filesystem with those of others. A part of the filesystem of
+ * the copy stays free, because the database and the journals of all tenants are in it.
  */
-int saved_explain_space(int from, uint64_t have, struct warren_error *err);
+struct saved_space {
+	uint64_t keep; /* bytes that stay free: see tree_copy.keep_free */
+	uint64_t bytes, files;
+};
+
+/* Find out what is free in the filesystem of @dir for a copy. */
+void saved_look_at_space(int dir, struct saved_space *ret);
+/*
+ * Check that the tree @from fits, which may change in the meantime. -ENOSPC: the message
+ * says how much is needed.
+ */
+int saved_check_tree(int from, const struct saved_space *have, struct warren_error *err);
+/* After a copy failed with -ENOSPC, say in @err how much it needs. Returns -ENOSPC. */
+int saved_explain_space(int from, const struct saved_space *have,
+			struct warren_error *err);
 /* Remove etc/hosts from the copy @dir if it is the file that Warren wrote. */
 void saved_drop_hosts(int dir, const char *hostname);
 

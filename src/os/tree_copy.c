@@ -19,6 +19,7 @@
 #include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -30,6 +31,11 @@
 #define VALUE_SIZE   (64U << 10) /* XATTR_SIZE_MAX */
 #define LIST_SIZE    (64U << 10) /* XATTR_LIST_MAX */
 #define SEND_SIZE    (16UL << 20)
+#define NAMES_MAX    (256UL << 20) /* maximum size of the names of directories */
+/* With tree_copy.keep_free: */
+#define SEND_KEEP   (4UL << 20) /* bytes that are copied between two checks */
+#define KEEP_EVERY  64          /* files that are copied between two checks */
+#define KEEP_INODES 1024
 
 struct copy_entry {
 	uint64_t ino;
@@ -209,8 +215,22 @@ static int copy_meta_at(struct copy_state *s, const char *name, const struct sta
 
 /* -------------------------------------------------------------------- contents */
 
+static int copy_check_free(const struct tree_copy *c, int to, uint64_t more)
+{
+	struct statvfs fs;
+
+	if (!c->keep_free)
+		return 0;
+	if (fstatvfs(to, &fs) < 0)
+		return -errno;
+	if (fs.f_blocks && (uint64_t)fs.f_bavail * fs.f_frsize < c->keep_free + more)
+		return -ENOSPC;
+	return fs.f_files && fs.f_favail < KEEP_INODES ? -ENOSPC : 0;
+}
+
 static int copy_range(struct tree_copy *c, int from, int to, off_t at, off_t end)
 {
+	const size_t most = c->keep_free ? SEND_KEEP : SEND_SIZE;
 	uint64_t max = c->max_bytes;
 
 	if (max && (uint64_t)(end - at) > max - c->bytes)
@@ -218,10 +238,13 @@ static int copy_range(struct tree_copy *c, int from, int to, off_t at, off_t end
 	if (lseek(to, at, SEEK_SET) < 0)
 		return -errno;
 	while (at < end) {
-		size_t want =
-			(size_t)(end - at) < SEND_SIZE ? (size_t)(end - at) : SEND_SIZE;
-		ssize_t n = sendfile(to, from, &at, want);
+		size_t want = (size_t)(end - at) < most ? (size_t)(end - at) : most;
+		int r = copy_check_free(c, to, want);
+		ssize_t n;
 
+		if (r < 0)
+			return r;
+		n = sendfile(to, from, &at, want);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -376,7 +399,9 @@ static int push_name(struct copy_state *s, const char *name)
 
 	if (s->names_size - s->names_used < size) {
 		size_t new_size = s->names_size * 2;
-		char *grown = mremap(s->names, s->names_size, new_size, MREMAP_MAYMOVE);
+		char *grown = new_size > NAMES_MAX ? MAP_FAILED
+						   : mremap(s->names, s->names_size,
+							    new_size, MREMAP_MAYMOVE);
 
 		if (grown == MAP_FAILED)
 			return -ENOMEM;
@@ -426,7 +451,9 @@ static int copy_one(struct copy_state *s, const char *name)
 		s->c->sockets++;
 		return 0;
 	}
-	s->c->files++;
+	r = s->c->files++ % KEEP_EVERY ? 0 : copy_check_free(s->c, s->to, 0);
+	if (r < 0)
+		return copy_failed(s, -r, "copy", name);
 	if (s->c->only_root && (st.st_uid || st.st_gid))
 		return error_set(s->err, EOPNOTSUPP,
 				 "'%.400s/%.100s' belongs to user %u: only root can save "

@@ -40,6 +40,11 @@ struct tree_copy {
 	enum tree_copy_marks marks;
 	uint64_t max_bytes; /* maximum size of all contents (else -EFBIG); 0: no limit */
 	/*
+	 * Bytes of the filesystem of the copy that stay free (else -ENOSPC), even if
+	 * others write to it, and some of its inodes; 0: none.
+	 */
+	uint64_t keep_free;
+	/*
 	 * Refuse files of users other than root: the caller could not remove the copies.
 	 */
 	bool only_root;

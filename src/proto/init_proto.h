@@ -480,6 +480,12 @@ struct proto_keep {
  * in the directory of saved sandboxes (backend/shimmed/save.c). -ESRCH: it is not saved.
  */
 #define PROTO_MEMORY_PREFIX ".memory-"
+/*
+ * In the same directory, the file with this prefix and the id of a sandbox exists while
+ * its processes are stopped for a copy of its files. They continue by themselves, so
+ * requests wait.
+ */
+#define PROTO_FROZEN_PREFIX ".frozen-"
 
 struct proto_save {
 	struct proto_header h;

@@ -38,6 +38,9 @@
 /* The error of TRUST if files or processes in the sandbox are the reason. */
 #define WIRE_FILES_INSIDE EILSEQ
 
+/* The error of SNAPSHOT if the sandbox could not be resumed, and is paused. */
+#define WIRE_LEFT_PAUSED ESTRPIPE
+
 enum warden_proto_type {
 	/*
 	 * struct warden_proto_create; reply: connection, description. With

@@ -303,44 +303,23 @@ def a_command_for_a_frozen_container_is_refused():
         w.delete(box)
 
 
-class Proxy:
-    """A proxy for a daemon. It delays each start of a command while .gate is closed, and counts pauses."""
+class StartProxy(Proxy):
+    """Delays each start of a command while .gate is closed, and counts pauses."""
 
     def __init__(self, d):
-        self.daemon, self.socket = d.socket, f"{folder()}/p"
         self.gate, self.held, self.pauses = threading.Event(), 0, 0
         self.gate.set()
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.socket)
-        self.listener.listen(64)
-        threading.Thread(target=self.serve, daemon=True).start()
+        super().__init__(d)
 
-    def serve(self):
-        with contextlib.suppress(OSError):
-            while True:
-                ours, theirs = self.listener.accept()[0], socket.socket(socket.AF_UNIX)
-                theirs.connect(self.daemon)
-                for pair in ((ours, theirs, True), (theirs, ours, False)):
-                    threading.Thread(target=self.move, args=pair, daemon=True).start()
+    def judge(self, data):
+        if re.match(rb"POST /exec/\w+/start ", data) and not self.gate.is_set():
+            self.held += 1
+            self.gate.wait(WAIT)
+        self.pauses += bool(re.match(rb"POST /containers/\w+/pause ", data))
 
-    def move(self, source, to, asks):
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                if asks and re.match(rb"POST /exec/\w+/start ", data) and not self.gate.is_set():
-                    self.held += 1
-                    self.gate.wait(WAIT)
-                self.pauses += bool(asks and re.match(rb"POST /containers/\w+/pause ", data))
-                to.sendall(data)
-        with contextlib.suppress(OSError):
-            to.shutdown(socket.SHUT_WR)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def __exit__(self, *exc):
         self.gate.set()
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
+        super().__exit__(*exc)
 
 
 def pause_is_waiting(w, box):
@@ -353,7 +332,7 @@ def pause_is_waiting(w, box):
 @test
 def a_pause_waits_for_commands_that_are_starting():
     """A command that is frozen while it starts would block the daemon, and the sandbox's deletion."""
-    with Proxy(docker()) as d, world(d) as w:
+    with StartProxy(docker()) as d, world(d) as w:
         box = w.post("/v1/sandboxes", {"backend": "docker", "image": IMAGE}, status=201)["id"]
         at, answers = f"/v1/sandboxes/{box}", {}
 

@@ -24,6 +24,24 @@ static struct {
 	bool has_fd;
 } heard;
 
+static int copy_looks;             /* how often a copy is still seen */
+static int copied[2] = { -1, -1 }; /* one byte when the copy has ended */
+static int copy_silent_answer;     /* of the driver */
+
+bool shim_sandbox_is_copied(const struct shim_sandbox *p UNUSED)
+{
+	if (copy_looks == 0)
+		return false;
+	if (--copy_looks == 0)
+		OK(write(copied[1], "", 1) == 1);
+	return true;
+}
+
+static int copy_silent(struct shim_sandbox *p UNUSED, struct warren_error *err)
+{
+	return copy_silent_answer ? error_errno(err, -copy_silent_answer, "paused") : 0;
+}
+
 void work_sign(void)
 {
 	OK(write(signs[1], "", 1) == 1);
@@ -187,6 +205,44 @@ TEST(a_late_guest_agent_is_asked_again)
 	end(pid);
 	EQ(heard.status, 0);
 	EQ(heard.value, 2U);
+}
+
+/* The guest agent is frozen until the copy has ended, and then finds it too late. */
+TEST(a_request_waits_while_the_files_are_copied)
+{
+	static const struct shim_driver frozen = { .silent = copy_silent };
+	int sock;
+	pid_t pid;
+	char c;
+
+	OK(pipe2(copied, O_CLOEXEC) == 0);
+	pid = begin_inside(&sock);
+	if (pid == 0) {
+		if (read(copied[0], &c, 1) != 1 || !answer_one(sock, -ECANCELED, 0, -1) ||
+		    !answer_one(sock, 0, 2, -1))
+			_exit(1);
+		_exit(0);
+	}
+	this_sandbox.driver = &frozen;
+	copy_silent_answer = 0;
+	copy_looks = 2;
+	ask();
+	end(pid);
+	EQ(heard.status, 0);
+	EQ(heard.value, 2U);
+
+	/* The control: without a copy, the sandbox is paused. */
+	pid = begin_inside(&sock);
+	if (pid == 0) {
+		while (read(sock, &c, 1) > 0)
+			;
+		_exit(0);
+	}
+	this_sandbox.driver = &frozen;
+	copy_silent_answer = -EBUSY;
+	ask();
+	end(pid);
+	EQ(heard.status, -EBUSY);
 }
 
 TEST_MAIN()

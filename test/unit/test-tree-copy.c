@@ -112,4 +112,21 @@ TEST(a_directory_whose_files_are_elsewhere_is_refused)
 	trees_close(&t);
 }
 
+TEST(space_that_is_kept_free_is_not_used)
+{
+	struct tree_copy c = { .keep_free = UINT64_MAX / 2 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CLOSE int file = -1;
+	struct trees t;
+
+	(void)trees_open(&t);
+	file = openat(t.from, "x", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	EQ(write(file, "text", 4), 4);
+	EQ(tree_copy(t.from, t.to, &c, &err), -ENOSPC);
+	c.keep_free = 1; /* the control */
+	EQ(tree_copy(t.from, t.back, &c, &err), 0);
+	EQ(c.bytes, 4U);
+	trees_close(&t);
+}
+
 TEST_MAIN()

@@ -31,6 +31,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/saved.h"
@@ -44,8 +45,10 @@
 
 #define IMAGE_TEXT_MAX (4096 + sizeof("dir:"))
 #define PREFIX_NEW     ".new-"
-#define PREFIX_FROZEN  ".frozen-"
-#define NAME_SIZE      (sizeof(PREFIX_FROZEN) + ID_LEN)
+#define NAME_SIZE      (sizeof(PROTO_FROZEN_PREFIX) + ID_LEN)
+/* A daemon that restarts in the meantime is asked again to resume a sandbox. */
+#define RESUME_TRIES    6
+#define RESUME_FIRST_MS 100 /* before the second try; twice as long before each next */
 
 /* ------------------------------------------------------------------ directories */
 
@@ -132,14 +135,17 @@ static int shimmed_copy(const struct shimmed *k, int upper, int dir,
 	bool daemon = backend_kind_find(k->kind)->daemon;
 	struct tree_copy copy = { .marks = daemon ? TREE_COPY_FROM_TRUSTED
 						  : TREE_COPY_USER };
-	uint64_t have = saved_free_space(dir);
-	/* The files in a daemon's storage belong to many sandboxes. */
-	int r = daemon ? 0 : saved_check_space(upper, dir, err);
+	struct saved_space have = { 0 };
+	int r = 0;
 
+	/* The files in a daemon's storage belong to many sandboxes. */
+	if (daemon)
+		saved_look_at_space(dir, &have);
+	else
+		r = saved_check_space(upper, dir, err);
+	copy.keep_free = have.keep;
 	if (r == 0)
 		r = tree_copy(upper, dir, &copy, err);
-	if (r == -ENOSPC && daemon)
-		r = saved_explain_space(upper, have, err);
 	*ret = (struct warren_saved){ .files = copy.files, .bytes = copy.bytes };
 	return r;
 }
@@ -159,49 +165,82 @@ static int shimmed_mark_frozen(const struct shimmed *k, const char *id,
 	saved = shimmed_open_saved(k, true, err);
 	if (saved < 0)
 		return saved;
-	(void)snprintf(name, sizeof(name), PREFIX_FROZEN "%s", id);
+	(void)snprintf(name, sizeof(name), PROTO_FROZEN_PREFIX "%s", id);
 	fd = openat(saved, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? error_errno(err, errno, "create '%s'", name) : 0;
 }
 
-static void shimmed_forget_frozen(const struct shimmed *k, const char *id)
+void shimmed_forget_frozen(const struct shimmed *k, const char *id)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	AUTO_CLOSE int saved = shimmed_open_saved(k, false, &ignored);
 	char name[NAME_SIZE];
 
-	(void)snprintf(name, sizeof(name), PREFIX_FROZEN "%s", id);
+	(void)snprintf(name, sizeof(name), PROTO_FROZEN_PREFIX "%s", id);
 	if (saved >= 0)
 		(void)unlinkat(saved, name, 0);
+}
+
+/*
+ * Let the processes continue. If that fails, the sandbox is paused: the mark stays for
+ * the next engine, and @err, which may have a reason already, says so.
+ */
+static int shimmed_continue(struct shimmed *k, struct shimmed_sandbox *sandbox,
+			    struct warren_error *err)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	char before[sizeof(why.msg)];
+	int r = shimmed_pause(k, &sandbox->base, false, &why);
+
+	for (unsigned i = 0; r < 0 && r != -ESRCH && i + 1 < RESUME_TRIES; i++) {
+		unsigned ms = RESUME_FIRST_MS << i;
+
+		(void)nanosleep(&(struct timespec){ .tv_sec = ms / 1000,
+						    .tv_nsec = ms % 1000 * 1000000L },
+				NULL);
+		r = shimmed_pause(k, &sandbox->base, false, &why);
+	}
+	if (r == 0)
+		return 0;
+	if (r == -ESRCH) {
+		shimmed_forget_frozen(k, sandbox->base.id);
+		return err->code ? -err->code : (*err = why, r);
+	}
+	(void)shimmed_note_paused(k, sandbox, true);
+	(void)strcpy(before, err->code ? err->msg : "");
+	return error_set(err, ESTRPIPE, "%.250s%sit is paused, because %.200s", before,
+			 before[0] ? "; " : "", why.msg);
 }
 
 static int shimmed_copy_frozen(struct shimmed *k, struct shimmed_sandbox *sandbox,
 			       int upper, int dir, struct warren_saved *ret,
 			       struct warren_error *err)
 {
-	struct warren_error second = WARREN_ERROR_INIT;
 	uint64_t since;
 	int r = shimmed_mark_frozen(k, sandbox->base.id, err), r2;
 
-	if (r == 0)
-		r = shimmed_pause(k, &sandbox->base, true, err);
-	if (r < 0) {
+	if (r < 0)
+		return r;
+	r = shimmed_pause(k, &sandbox->base, true, err);
+	/* It is gone, or cannot be paused. After another failure, it may be paused. */
+	if (r == -EOPNOTSUPP || r == -ESRCH) {
 		shimmed_forget_frozen(k, sandbox->base.id);
 		return r;
 	}
 	since = clock_now();
-	r = shimmed_copy(k, upper, dir, ret, err);
-	r2 = shimmed_pause(k, &sandbox->base, false, r < 0 ? &second : err);
+	if (r == 0)
+		r = shimmed_copy(k, upper, dir, ret, err);
+	r2 = shimmed_continue(k, sandbox, err);
 	ret->frozen_ns = clock_now() - since;
-	if (r2 == 0)
-		shimmed_forget_frozen(k, sandbox->base.id);
-	return r < 0 ? r : r2;
+	return r2 < 0 ? r2 : r;
 }
 
 int shimmed_save_files(void *state, struct backend_sandbox *base, int dir, unsigned flags,
 		       struct warren_saved *ret, struct warren_error *err)
 {
 	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
+	bool daemon = backend_kind_find(sandbox->engine->kind)->daemon;
+	struct saved_space have;
 	AUTO_CLOSE int upper = -1;
 	int r;
 
@@ -216,9 +255,16 @@ int shimmed_save_files(void *state, struct backend_sandbox *base, int dir, unsig
 				 sandbox->engine->kind);
 	if (r < 0)
 		return r;
+	saved_look_at_space(dir, &have);
+	r = daemon ? saved_check_tree(upper, &have, err) : 0;
+	if (r < 0)
+		return r;
 	r = flags & WARREN_SAVE_UNFROZEN || sandbox->paused
 		    ? shimmed_copy(state, upper, dir, ret, err)
 		    : shimmed_copy_frozen(state, sandbox, upper, dir, ret, err);
+	/* Counting takes time: the sandbox has continued. */
+	if (r == -ENOSPC && daemon)
+		(void)saved_explain_space(upper, &have, err);
 	if (r == 0)
 		saved_drop_hosts(dir, sandbox->hostname);
 	return r;
@@ -489,7 +535,7 @@ static bool shimmed_is_awake(const struct shimmed *k, const char *id)
 
 static void shimmed_sweep_one(struct shimmed *k, int saved, const char *name)
 {
-	const char *frozen = shimmed_saved_id(name, PREFIX_FROZEN);
+	const char *frozen = shimmed_saved_id(name, PROTO_FROZEN_PREFIX);
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (frozen) {

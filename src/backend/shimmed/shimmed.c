@@ -14,9 +14,8 @@
 
 #define PROBED_MAX (1U << 20)
 
-/* Record the state for the next engine. */
-static int note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
-		       bool paused)
+int shimmed_note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
+			bool paused)
 {
 	char path[ID_LEN + 10];
 	AUTO_CLOSE int fd = -1;
@@ -49,7 +48,7 @@ static int ask_to_save(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 		return a.m.why[0] ? error_set(err, code, "%s", a.m.why)
 				  : error_errno(err, code, "ask its shim");
 	sandbox->saved = save;
-	note_paused(k, sandbox, save);
+	shimmed_note_paused(k, sandbox, save);
 	return 0;
 }
 
@@ -67,12 +66,12 @@ static int shimmed_checkpoint(void *state, struct backend_sandbox *base,
 	 * As for a pause: if this process is killed here, the next process asks the shim
 	 * for the state.
 	 */
-	r = note_paused(state, sandbox, true);
+	r = shimmed_note_paused(state, sandbox, true);
 	if (r < 0)
 		return error_errno(err, -r, "record that it is paused");
 	r = ask_to_save(state, sandbox, true, err);
 	if (r < 0 && !before)
-		(void)note_paused(state, sandbox, false);
+		(void)shimmed_note_paused(state, sandbox, false);
 	return r;
 }
 
@@ -103,13 +102,15 @@ int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 	 * be repeated.
 	 */
 	if (paused)
-		r = note_paused(k, sandbox, true);
+		r = shimmed_note_paused(k, sandbox, true);
 	if (r < 0)
 		return error_errno(err, -r, "record that it is paused");
 	r = shimmed_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL,
 			 -1, NULL, err);
 	if (r < 0 ? paused && !before : !paused)
-		(void)note_paused(k, sandbox, false);
+		(void)shimmed_note_paused(k, sandbox, false);
+	if (r == 0 && !paused)
+		shimmed_forget_frozen(k, base->id);
 	return r;
 }
 

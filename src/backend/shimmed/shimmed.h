@@ -83,6 +83,9 @@ int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 		 struct buf *out, struct warren_error *err);
 
 /* shimmed.c */
+/* Record the state for the next engine. */
+int shimmed_note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
+			bool paused);
 int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 		  struct warren_error *err);
 /* Let the processes of @id continue after the engine that stopped them was killed. */
@@ -103,6 +106,8 @@ bool shimmed_has_saved(void *state, const char *id);
 int shimmed_forget_saved(void *state, const char *id, struct warren_error *err);
 /* Remove the saved files and memory of @id, except what its platform keeps itself. */
 int shimmed_drop_saved(const struct shimmed *k, const char *id, struct warren_error *err);
+/* The processes of @id are no longer stopped for a copy of its files. */
+void shimmed_forget_frozen(const struct shimmed *k, const char *id);
 /* Remove incomplete copies, and saved files and memory of running sandboxes. */
 void shimmed_sweep_saved(struct shimmed *k);
 

@@ -521,6 +521,19 @@ static void snapshot_on_job(void *ctx, int r, const struct warren_error *failure
 		snapshot_op_fail(op, &err);
 }
 
+/* The next use, or a client, resumes it. */
+static void snapshot_left_paused(struct sandbox *sandbox, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	err->code = EREMOTEIO;
+	if (sandbox->row.state != SANDBOX_RUNNING ||
+	    sandbox_move(sandbox, SANDBOX_PAUSED, NULL, &ignored) < 0)
+		return;
+	sandbox->auto_paused = true;
+	sandbox_arm(sandbox);
+}
+
 static void snapshot_on_copied(void *ctx, const struct warren_error *failure,
 			       const char *data UNUSED, size_t size UNUSED, int fd)
 {
@@ -531,6 +544,8 @@ static void snapshot_on_copied(void *ctx, const struct warren_error *failure,
 
 	if (!failure && fd < 0)
 		(void)error_errno(&err, EPROTO, "make a snapshot");
+	if (err.code == WIRE_LEFT_PAUSED)
+		snapshot_left_paused(job->sandbox, &err);
 	op->report = fd;
 	sandbox_job_end(job, -err.code, err.code ? &err : NULL);
 }

@@ -333,6 +333,11 @@ bool shim_sandbox_is_saved(const struct shim_sandbox *p);
  */
 bool shim_sandbox_is_reset(const struct shim_sandbox *p);
 /*
+ * Return whether the processes inside are stopped for a copy of the files: a pause that
+ * ends by itself, for which requests wait.
+ */
+bool shim_sandbox_is_copied(const struct shim_sandbox *p);
+/*
  * Read the image of a sandbox that hibernates into @text; return its length, or -errno.
  */
 ssize_t shim_sandbox_saved_image(const struct shim_sandbox *p, char *text, size_t size);

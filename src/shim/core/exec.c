@@ -355,6 +355,12 @@ static void note_company(const struct exec *ex)
 			extras[i].shared = extra_of(ex)->shared = true;
 }
 
+/* The platform must have started a command by then. */
+static uint64_t start_deadline(uint64_t since)
+{
+	return since + (uint64_t)shim_sandbox_patience() * 1000000000;
+}
+
 long spawn_child(struct plan *p, struct exec *ex)
 {
 	struct extra *x = extra_of(ex);
@@ -371,7 +377,7 @@ long spawn_child(struct plan *p, struct exec *ex)
 		return -errno;
 	x->outcome = ends[0];
 	ex->started = agent_now();
-	ex->start_by = ex->started + (uint64_t)shim_sandbox_patience() * 1000000000;
+	ex->start_by = start_deadline(ex->started);
 	head = is_bare() ? fcntl(ends[0], F_DUPFD_CLOEXEC, 3) : open_head(p, ex, x);
 	pid = head < 0 ? head : fork();
 	if (pid == 0) {
@@ -723,6 +729,9 @@ void child_deadlines(void)
 			conn_reply(ex->asker, ex->seq, -EINPROGRESS, PROTO_STAGE_NONE,
 				   -1);
 			x->sign_by = t + SIGN_NS;
+			/* It starts when its files were copied. */
+			if (ex->start_by && shim_sandbox_is_copied(&this_sandbox))
+				ex->start_by = start_deadline(t);
 		}
 	}
 }

@@ -23,6 +23,7 @@
 
 #define BEGIN_MS  5000
 #define ANSWER_MS 60000
+#define WAKE_MS   1000 /* between two checks whether a copy has ended */
 
 static _Alignas(8) char message[PROTO_MESSAGE_MAX], answer[PROTO_MESSAGE_MAX];
 
@@ -96,22 +97,64 @@ static ssize_t receive_by(uint32_t seq, uint64_t by, int *ret_fd)
 	return 0;
 }
 
-/* No answer arrived: find out the reason. */
+/*
+ * No answer arrived: find out the reason. 0: it should answer; 1: it will answer after
+ * its files were copied.
+ */
 static int guest_client_explain(struct warren_error *err)
 {
-	int r = this_sandbox.driver->silent
-			? this_sandbox.driver->silent(&this_sandbox, err)
-			: 0;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = -EBUSY;
 
-	return r < 0 ? error_wrap(err, "files") : 0;
+	/* A copy may end after the first check, so check twice. */
+	for (int i = 0; i < 2 && r == -EBUSY; i++) {
+		if (shim_sandbox_is_copied(&this_sandbox))
+			return 1;
+		r = this_sandbox.driver->silent
+			    ? this_sandbox.driver->silent(&this_sandbox, &why)
+			    : 0;
+	}
+	if (r >= 0)
+		return 0;
+	*err = why;
+	return error_wrap(err, "files");
+}
+
+/*
+ * No answer arrived in time: wait for it, unless the sandbox is paused or has ended; then
+ * @err says so. After a copy, the client gets more time. -ECANCELED: the request could
+ * not be sent.
+ */
+static ssize_t guest_client_wait(uint32_t seq, bool sent, uint64_t *until, int *ret_fd,
+				 struct warren_error *err)
+{
+	uint64_t by = now_ms() + ANSWER_MS - BEGIN_MS;
+	bool copied = false;
+	ssize_t n = 0;
+	int r = 0;
+
+	while (n == 0 && (r = guest_client_explain(err)) > 0) {
+		copied = true;
+		if (sent)
+			n = receive_by(seq, now_ms() + WAKE_MS, ret_fd);
+		else
+			(void)guest_client_await(POLLOUT, now_ms() + WAKE_MS);
+	}
+	if (copied)
+		by = *until = now_ms() + ANSWER_MS;
+	if (n != 0 || r < 0)
+		return n != 0 ? n : r;
+	if (!sent)
+		return copied ? -ECANCELED : 0;
+	return receive_by(seq, by, ret_fd);
 }
 
 /*
  * Return the size of the answer, and *@ret_fd; -ECANCELED: it was too late, and nothing
  * was done.
  */
-static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
-			struct warren_error *err)
+static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, uint64_t *until,
+			int *ret_fd, struct warren_error *err)
 {
 	struct proto_header *h = (void *)message;
 	const struct proto_reply *said = (const void *)answer;
@@ -124,11 +167,9 @@ static ssize_t ask_once(size_t size, const int *fds, size_t n_fds, int *ret_fd,
 	if (r > 0)
 		n = receive_by(h->seq, t + BEGIN_MS, ret_fd);
 	if (n == 0) {
-		n = guest_client_explain(err);
-		if (n < 0)
+		n = guest_client_wait(h->seq, r > 0, until, ret_fd, err);
+		if (err->code || n == -ECANCELED)
 			return n;
-		if (r > 0)
-			n = receive_by(h->seq, t + ANSWER_MS, ret_fd);
 	}
 	if (n == 0)
 		return error_set(err, ETIMEDOUT, "%s: files: the sandbox does not answer",
@@ -156,7 +197,7 @@ static ssize_t guest_client_ask(const void *msg, size_t size, const int *fds,
 
 	(void)memcpy(message, msg, size);
 	do
-		n = ask_once(size, fds, n_fds, ret_fd, err);
+		n = ask_once(size, fds, n_fds, &until, ret_fd, err);
 	while (n == -ECANCELED && now_ms() < until);
 	return n == -ECANCELED ? error_set(err, ETIMEDOUT,
 					   "%s: files: the sandbox is too slow to answer",

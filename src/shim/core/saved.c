@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/fd.h"
+#include "proto/init_proto.h"
 #include "shim/core/driver.h"
 
 int shim_sandbox_saved(const struct shim_sandbox *p, const char *name, int flags)
@@ -33,6 +35,16 @@ bool shim_sandbox_is_reset(const struct shim_sandbox *p)
 	AUTO_CLOSE int fd = shim_sandbox_saved(p, SHIM_SAVED_RESET, O_PATH);
 
 	return fd >= 0;
+}
+
+bool shim_sandbox_is_copied(const struct shim_sandbox *p)
+{
+	AUTO_CLOSE int dir =
+		p->saved_dir ? open(p->saved_dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	char name[sizeof(PROTO_FROZEN_PREFIX) + ID_LEN];
+
+	(void)snprintf(name, sizeof(name), PROTO_FROZEN_PREFIX "%s", p->id);
+	return dir >= 0 && faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 ssize_t shim_sandbox_saved_image(const struct shim_sandbox *p, char *text, size_t size)

@@ -52,6 +52,8 @@
 #define SIZE_TRIES     250
 #define START_EVERY_MS 10
 #define START_MOST_MS  160
+#define COPY_EVERY_MS  20 /* interval between tries while the files are copied */
+#define COPY_TRIES     50
 #define KEPT_MAX       (16U << 20)
 #define DETACH_KEYS    "ctrl-^,ctrl-^,ctrl-^,ctrl-@,ctrl-^,ctrl-^,ctrl-@,ctrl-@"
 
@@ -681,6 +683,43 @@ static int exec_prepare(struct relay *r, struct warren_error *err)
 		       : 0;
 }
 
+/*
+ * The container is paused: has a copy of its files paused it, or is the pause over? In
+ * between, both may change, so the caller tries again for a while.
+ */
+static bool exec_awaits_copy(struct relay *r, const struct warren_error *why,
+			     unsigned *tries)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	const json_t *state;
+
+	if (code_of(why->msg) != EBUSY)
+		return false;
+	exec_allow_pause(r);
+	if (shim_sandbox_is_copied(r->place)) {
+		exec_nap(COPY_EVERY_MS);
+		return true;
+	}
+	if (docker_inspect(&r->d, r->place, &ignored) <= 0)
+		return false;
+	state = json_object_get(r->d.answer, "State");
+	return !json_is_true(json_object_get(state, "Paused")) && (*tries)++ < COPY_TRIES;
+}
+
+/* Create the exec, and keep a pause away until it has started. */
+static int exec_create(struct relay *r, struct warren_error *err)
+{
+	unsigned tries = 0;
+	int k;
+
+	do {
+		k = docker_lock_start(&r->d, r->place, &r->starting, err);
+		if (k == 0)
+			k = make_exec(r, r->place, err);
+	} while (k < 0 && exec_awaits_copy(r, err, &tries));
+	return k;
+}
+
 void docker_exec(struct shim_sandbox *p, const struct shim_exec *e)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -700,9 +739,8 @@ void docker_exec(struct shim_sandbox *p, const struct shim_exec *e)
 	r->ask_at = clock_now() + START_EVERY_MS * 1000000ULL;
 	r->kept = (struct buf)BUF_INIT(KEPT_MAX + 1);
 	if (docker_open(&r->d, p->name, p->config, &err) < 0 ||
-	    exec_prepare(r, &err) < 0 ||
-	    docker_lock_start(&r->d, p, &r->starting, &err) < 0 ||
-	    make_exec(r, p, &err) < 0 || start_exec(r, &err) < 0)
+	    exec_prepare(r, &err) < 0 || exec_create(r, &err) < 0 ||
+	    start_exec(r, &err) < 0)
 		not_started(r, &err);
 	exec_relay(r);
 }

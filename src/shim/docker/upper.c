@@ -26,6 +26,9 @@
 #include "os/tree_copy.h"
 #include "shim/docker/docker.h"
 
+/* Bytes that stay free in the daemon's storage, which others use as well. */
+#define UPPER_KEEP_FREE (16ULL << 20)
+
 static void upper_refuse(struct shim_sandbox *p, const char *why)
 {
 	(void)snprintf(p->no_upper, sizeof(p->no_upper),
@@ -125,7 +128,8 @@ static int upper_clear(int upper)
 int docker_upper_fill(const struct shim_sandbox *p, const struct docker_snapshot *s,
 		      struct warren_error *err)
 {
-	struct tree_copy copy = { .marks = TREE_COPY_TO_TRUSTED };
+	struct tree_copy copy = { .marks = TREE_COPY_TO_TRUSTED,
+				  .keep_free = UPPER_KEEP_FREE };
 	int r;
 
 	if (p->upper < 0)

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-docker-snapshots.py - snapshots and resets of docker sandboxes: images that lie, full disks, daemons that fail
+
+Prints TAP. The test starts a separate daemon. test-docker-suites.py has the tests of snapshots that apply to all backends.
+"""
+import glob
+import os
+import re
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from dockerd import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+from fault_world import MIB, small_disk  # pylint: disable=wrong-import-position
+from serve_world import World, refused, until  # pylint: disable=wrong-import-position
+
+IMAGE = "host-like:1"
+FAILED = b'HTTP/1.1 500 Failed\r\nContent-Type: application/json\r\nContent-Length: 29\r\n\r\n{"message":"it is too early"}'
+
+
+def docker():
+    return shared(lambda d: d.call("import", "-", IMAGE, input=tar(host_like())))
+
+
+def world(d, **kw):
+    return World(config=f"backends:\n  docker:\n    kind: docker\n    socket: {d.socket}\n", **kw)
+
+
+def make(w, image=IMAGE, **kw):
+    return w.post("/v1/sandboxes", {"backend": "docker", "image": image}, status=201, **kw)["id"]
+
+
+def sh(w, box, text, **kw):
+    r = w.run(box, ["sh", "-c", text], **kw)
+    eq(r["result"]["exit_code"], 0, r)
+    return r["stdout"]
+
+
+def snapshot(w, box, name=None, **kw):
+    return w.ask("POST", f"/v1/sandboxes/{box}/snapshots", {"name": name} if name else {}, **kw)
+
+
+def reset(w, box, **kw):
+    return w.ask("POST", f"/v1/sandboxes/{box}/reset", **kw)
+
+
+def marks(w):
+    """The marks of sandboxes that are stopped for a copy."""
+    return glob.glob(f"{w.state}/saved/*/.frozen-*")
+
+
+class PauseProxy(Proxy):
+    """Answers requests to pause or to resume a container itself, if .pause or .unpause is a function."""
+    pause = unpause = None
+
+    def judge(self, data):
+        found = re.match(rb"POST /containers/\w+/((?:un)?pause) ", data)
+        rule = getattr(self, found[1].decode()) if found else None
+        return rule() if rule else None
+
+
+@test
+def the_label_of_an_image_gives_no_access_to_a_snapshot():
+    d = docker()
+    with world(d) as w:
+        victim = make(w)
+        sh(w, victim, "echo secret >/srv/x")
+        made = snapshot(w, victim, "mine", status=201).json()
+        d.call("import", "--change", f"LABEL warren.snapshot={made['id']}", "-", "liar:1", input=tar(host_like()))
+        token = w.token("read", "write", "exec", "images", tenant="other")
+        box = make(w, "liar:1", token=token)
+        for _ in range(2):
+            sh(w, box, "test ! -e /srv/x; echo own >/srv/y", token=token)
+            reset(w, box, token=token, status=200)
+            eq(sh(w, box, "cat /srv/* 2>/dev/null || true", token=token), "", "files after a reset")
+        w.delete(box, token=token)
+        # The control: a sandbox of the snapshot returns to it.
+        own = w.create(snapshot="mine", backend="docker")
+        sh(w, own, "rm /srv/x")
+        reset(w, own, status=200)
+        eq(sh(w, own, "cat /srv/x"), "secret\n")
+        for each in (victim, own):
+            w.delete(each)
+
+
+@test
+def a_snapshot_has_twenty_thousand_files():
+    with world(docker()) as w:
+        box = make(w)
+        # Most are empty, because some disks take a millisecond to free the block of a file.
+        sh(w, box, "cd /srv; for d in 0 1 2 3 4 5 6 7 8 9; do mkdir $d; i=0; while [ $i -lt 2000 ]; do : >$d/$i; i=$((i+1)); done; echo $d >$d/7; done")
+        check = "cd /srv; find . -type f | wc -l; find . -type f | sort | cksum; cat */7"
+        expected = sh(w, box, check)
+        eq(expected.split()[0], "20000")
+        snapshot(w, box, "many", status=201)
+        sh(w, box, "rm -r /srv/3")
+        other = w.create(snapshot="many", backend="docker")
+        eq(sh(w, other, check), expected)
+        for each in (box, other):
+            w.delete(each)
+
+
+@test
+def a_sandbox_continues_if_the_disk_of_the_service_is_full():
+    with small_disk("tmpfs", 64 * MIB) as at, world(docker(), state=at) as w:
+        box = make(w)
+        sh(w, box, "head -c 100000000 /dev/urandom >/srv/x; sha256sum /srv/x >/srv/sum")
+        kept = w.exec(box, ["sleep", "1000"])
+        free = os.statvfs(at).f_bavail
+        e = refused(snapshot(w, box, "big"), 507, "disk_full", "its files need ", " bytes are free")
+        need = int(re.search(r"need (\d+) bytes", e["message"])[1])
+        ok(100000000 <= need < 110000000, e)
+        eq((w.state_of(box), w.get(f"/v1/sandboxes/{box}/execs/{kept}")["state"]), ("running", "running"))
+        eq(w.get("/v1/snapshots")["snapshots"], [])
+        until(lambda: os.statvfs(at).f_bavail >= free - 1024, "space is lost")
+        sh(w, box, "cd /srv && sha256sum -c sum && head -c 1000000 x >y && rm x")
+        snapshot(w, box, "small", status=201)  # the control: it fits now
+        w.delete(box)
+
+
+@test
+def a_part_of_the_disk_stays_free_during_a_copy():
+    """Others use up the space between the check and the copy."""
+    with small_disk("tmpfs", 96 * MIB) as at, PauseProxy(docker()) as d, world(d, state=at) as w:
+        box = make(w)
+        sh(w, box, "head -c 60000000 /dev/urandom >/srv/x")
+
+        def fill():
+            with open(f"{at}/ballast", "wb") as f:
+                f.write(bytes(40 * MIB))
+        d.pause = fill
+        refused(snapshot(w, box), 507, "disk_full", "its files need 6")
+        os.unlink(f"{at}/ballast")
+        eq((w.state_of(box), sh(w, box, "wc -c </srv/x"), marks(w)), ("running", "60000000\n", []))
+        d.pause = None
+        snapshot(w, box, status=201)  # the control
+        w.delete(box)
+
+
+@test
+def a_sandbox_that_cannot_be_resumed_is_paused_until_its_next_use():
+    with PauseProxy(docker()) as d, world(d) as w:
+        box = make(w)
+        d.unpause = lambda: FAILED
+        refused(snapshot(w, box), 502, None, "it is paused", "it is too early")
+        eq(w.state_of(box), "paused")
+        d.unpause = None
+        eq(sh(w, box, "echo on"), "on\n")
+        eq((w.state_of(box), marks(w)), ("running", []))
+        # A client can also resume it.
+        d.unpause = lambda: FAILED
+        refused(snapshot(w, box), 502, None, "it is paused")
+        d.unpause = None
+        w.post(f"/v1/sandboxes/{box}/resume")
+        eq((w.state_of(box), marks(w)), ("running", []))
+        snapshot(w, box, status=201)  # the control
+        w.delete(box)
+
+
+@test
+def a_sandbox_continues_if_its_pause_is_reported_as_failed():
+    with PauseProxy(docker()) as d, world(d) as w:
+        box = make(w)
+
+        def pause():
+            shared(None).call("pause", f"warren-{box}")
+            return FAILED
+        d.pause = pause
+        ok(snapshot(w, box).status >= 500, "the pause did not fail")
+        d.pause = None
+        eq((w.state_of(box), sh(w, box, "echo on"), marks(w)), ("running", "on\n", []))
+        snapshot(w, box, status=201)  # the control
+        w.delete(box)
+
+
+@test
+def requests_wait_while_the_files_are_copied():
+    """The test stops the container like a copy. Without the mark, such requests are refused (test-docker-serve.py)."""
+    d = docker()
+    with world(d) as w:
+        box, answers = make(w), {}
+        w.ask("PUT", f"/v1/sandboxes/{box}/files", b"1", query={"path": "/tmp/x"}, status=201)
+        snapshot(w, box, status=201)  # creates the directory of the marks
+        mark = f"{glob.glob(f'{w.state}/saved/docker.*')[0]}/.frozen-{box}"
+        with open(mark, "wb"):
+            d.call("pause", f"warren-{box}")
+
+        def ask(key, *args, **kw):
+            with w.client() as c:
+                answers[key] = c.ask(*args, **kw)
+        asking = [threading.Thread(target=ask, args=("file", "GET", f"/v1/sandboxes/{box}/files"), kwargs={"query": {"path": "/tmp/x"}}),
+                  threading.Thread(target=ask, args=("run", "POST", f"/v1/sandboxes/{box}/run", {"argv": ["echo", "on"]}))]
+        for t in asking:
+            t.start()
+        time.sleep(7)  # longer than the shim waits for an answer
+        eq(answers, {}, "answers of a stopped container")
+        d.call("unpause", f"warren-{box}")
+        os.unlink(mark)
+        for t in asking:
+            t.join(WAIT)
+        eq((answers["file"].body, answers["run"].json()["stdout"]), (b"1", "on\n"), answers)
+        w.delete(box)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run))
