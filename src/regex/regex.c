@@ -570,6 +570,8 @@ bool pattern_find(struct pattern *p, const char *line, size_t n, size_t *ret_fro
 {
 	const char *found;
 
+	if (!line)
+		line = ""; /* memmem(3) does not accept NULL, even without bytes */
 	if (!p->text)
 		return run_find(p, line, n, ret_from, ret_to);
 	found = p->any_case ? find_text(p, line, n) : memmem(line, n, p->text, p->len);

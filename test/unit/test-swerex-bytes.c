@@ -176,6 +176,26 @@ TEST(the_first_expected_pattern_is_found)
 	(void)expect_free(e);
 }
 
+/* A buffer has no memory before a program has written anything. */
+TEST(patterns_are_searched_in_output_that_does_not_exist_yet)
+{
+	static const char *const texts[] = { "never", "^$|b" }, *const empty[] = { "" };
+	struct expect *e = expect_new(texts, 1), *any = expect_new(texts, 2),
+		      *none = expect_new(empty, 1);
+	size_t from = 7, to = 7;
+
+	OK(e && any && none);
+	EQ(expect_find(e, NULL, 0, 0, &from, &to), -1);
+	EQ(expect_find(any, NULL, 0, 0, &from, &to), 1);
+	EQ(from, 0);
+	EQ(to, 0);
+	EQ(expect_find(none, "", 0, 0, &from, &to), 0);
+	EQ(expect_find(none, NULL, 0, 0, &from, &to), 0);
+	(void)expect_free(e);
+	(void)expect_free(any);
+	(void)expect_free(none);
+}
+
 /* Searches of a client's patterns in a program's output are bounded. */
 TEST(the_cost_of_expected_patterns_is_limited)
 {
