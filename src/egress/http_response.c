@@ -132,6 +132,12 @@ static void http_flow_response_end(struct egress_flow *f)
 	relay_done(f);
 	h->in_body = false;
 	h->response_done = true;
+	/*
+	 * The server may not read the rest of the request, and take it for the next one,
+	 * for example after "Expect: 100-continue".
+	 */
+	if (!h->request_done)
+		h->close = true;
 	http_flow_next(f);
 }
 

@@ -246,6 +246,27 @@ def a_body_that_a_server_does_not_read_is_not_a_request():
 
 
 @test
+def the_rest_of_a_request_is_not_sent_after_its_response():
+    hidden = b"GET /hidden HTTP/1.1\r\nHost: a.example\r\n\r\n"
+
+    def early(server, s):
+        server.received = read_until(s, b"\r\n\r\n")
+        s.sendall(b"HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n")
+        server.received += read_all(s)
+        server.done = True
+
+    for expect in ("Expect: 100-continue\r\n", ""):
+        with world(HTTP_A) as w:
+            server = w.serve("1.2.3.4", 80, early)
+            server.done = False
+            with w.connect("a.example", 80) as s:
+                eq(ask(s, "POST", "/x", more=f"{expect}Content-Length: {len(hidden)}\r\n")[0], 417)
+                s.sendall(hidden)
+                until(lambda server=server: server.done, "the end of the connection to the server")
+            ok(b"POST /x" in server.received and b"hidden" not in server.received, server.received)
+
+
+@test
 def bodies_of_any_framing_arrive():
     data = noise(3 << 20)
 
