@@ -355,6 +355,32 @@ static bool within_rule_covers(const struct rule *outer, const struct rule *d)
 	return true;
 }
 
+static bool within_has_denial(const struct rules *list, const struct rule *d)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (host_compare(&list->list[i].host, &d->host) == 0 &&
+		    within_rule_covers(&list->list[i], d))
+			return true;
+	return false;
+}
+
+int policy_restrict(struct policy *p, const struct policy *by, struct warren_error *err)
+{
+	struct policy_limits limits = by->limits;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < by->deny.n; i++)
+		if (!within_has_denial(&p->deny, &by->deny.list[i]))
+			r = policy_add_copy(p, &p->deny, &by->deny.list[i], err);
+	for (size_t i = 0; r == 0 && i < policy_n_limits; i++) {
+		uint64_t *own = policy_limit_field(&p->limits, &policy_limit_table[i]);
+
+		if (!*own)
+			*own = *policy_limit_field(&limits, &policy_limit_table[i]);
+	}
+	return r;
+}
+
 /*
  * Does the child deny everything that is in both @d, which the parent denies, and @a,
  * which the child allows? The host of such a rule of the child contains one of the two

@@ -34,4 +34,12 @@ int policy_within(const struct policy *parent, const struct policy *child,
 int policy_intersect(const struct policy *a, const struct policy *b, struct policy *ret,
 		     struct warren_error *err) MUST_CHECK;
 
+/*
+ * Add to @p what @by denies, and the limits of @by that @p does not have. What @p allows
+ * or limits otherwise does not change, so policy_within() may still be 0. Has no effect
+ * if it is repeated. -ENOMEM; -E2BIG: @p would have too many rules.
+ */
+int policy_restrict(struct policy *p, const struct policy *by,
+		    struct warren_error *err) MUST_CHECK;
+
 #endif /* NETWORK_WITHIN_H */

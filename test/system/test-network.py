@@ -20,7 +20,7 @@ w = None  # pylint: disable=invalid-name
 HERE = {"host": "127.0.0.0/8"}  # the servers of this test have no public addresses
 
 
-dns, server, other = Dns(), nw.Server(), nw.Server()
+dns, server, other, banned = Dns(), nw.Server(), nw.Server(), nw.Server()
 tls = None  # pylint: disable=invalid-name
 
 def reach(box, host, port):
@@ -250,6 +250,20 @@ def a_configuration_with_policies_that_are_not_valid_is_refused():
 
 
 @test
+def what_the_administrator_denies_or_limits_holds_for_every_policy():
+    box = new_box(network={"allow": [{"host": "a.test"}, HERE]})
+    policy = shown(box)["policy"]
+    eq((policy["deny"], policy["limits"]), ([{"host": "127.0.0.0/8", "ports": [banned.port]}], {"connections": 3000}))
+    eq((reach(box, "a.test", server.port), reach(box, "a.test", banned.port), banned.accepted), ("hello", "refused", 0))
+    # A policy that is sent back does not grow, and lower limits are kept.
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": dict(policy, limits={"connections": 7})}, status=200)
+    eq(shown(box)["policy"], dict(policy, limits={"connections": 7}))
+    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": dict(policy, limits={"connections": 3001})}), 403,
+            "policy_refused", "limits/connections: must be at most 3000")
+    w.delete(box)
+
+
+@test
 def a_policy_that_is_not_valid_or_not_permitted_is_refused():
     for network, words in (
             ({"allow": [{"host": ""}]}, ["/network/allow/0/host"]),
@@ -455,7 +469,10 @@ CONFIG = """
 egress_user: {egress_user}
 mounts: ['/usr:ro']
 network:
-  permit: {{ allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}] }}
+  permit:
+    allow: [{{ public: true }}, {{ host: 127.0.0.0/8 }}]
+    deny: [{{ host: 127.0.0.0/8, ports: [{banned}] }}]
+    limits: {{ connections: 3000 }}
   capabilities:
     here: {{ allow: [{{ host: a.test, ports: [{port}] }}, {{ host: 127.0.0.0/8 }}] }}
   dns_servers: '127.0.0.1:{dns}'
@@ -470,7 +487,7 @@ def main():
             os.chmod(folder, 0o755)
             tls = nw.TlsServer(folder)
             with World(config=CONFIGS[BACKEND] + CONFIG.format(
-                    port=server.port, dns=dns.port, authority=tls.authority, egress_user=nw.EGRESS_USER)) as w:
+                    port=server.port, banned=banned.port, dns=dns.port, authority=tls.authority, egress_user=nw.EGRESS_USER)) as w:
                 return run_tests()
     except Skip as why:
         print(f"1..0 # SKIP {why}")

@@ -193,6 +193,34 @@ TEST(an_intersection_has_all_denials_and_the_smaller_limits)
 	      "\"limits\":{\"connections\":3,\"bytes_per_second\":9,\"total_bytes\":7}}");
 }
 
+TEST(a_restriction_adds_denials_and_limits_once)
+{
+	static const char by_text[] =
+		"{\"allow\":[{\"host\":\"a\"}],\"deny\":[{\"host\":\"x\"},"
+		"{\"host\":\"y\",\"ports\":[1]}],"
+		"\"limits\":{\"connections\":5,\"total_bytes\":7}}";
+	AUTO_POLICY struct policy p = { 0 }, by = { 0 };
+
+	read_policy("{\"allow\":[{\"host\":\"b\"},{\"host\":\"a\"}],"
+		    "\"deny\":[{\"host\":\"y\"},{\"host\":\"x\",\"ports\":[2]}],"
+		    "\"limits\":{\"connections\":9,\"bytes_per_second\":3}}",
+		    &p);
+	read_policy(by_text, &by);
+	for (unsigned i = 0; i < 3; i++) {
+		AUTO_FREE char *text = NULL;
+
+		EQ(policy_restrict(&p, &by, &err), 0);
+		text = policy_text(&p);
+		/* What it already denies or limits stays as it is. */
+		STREQ(text, "{\"allow\":[{\"host\":\"b\"},{\"host\":\"a\"}],"
+			    "\"deny\":[{\"host\":\"y\"},{\"host\":\"x\",\"ports\":[2]},"
+			    "{\"host\":\"x\"}],\"limits\":{\"connections\":9,"
+			    "\"bytes_per_second\":3,\"total_bytes\":7}}");
+	}
+	/* It still allows more, and says so. */
+	EQ(policy_within(&by, &p, &err), 0);
+}
+
 TEST(an_intersection_has_a_maximum_size)
 {
 	AUTO_POLICY struct policy a = { 0 }, b = { 0 }, both = { 0 };

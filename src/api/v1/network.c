@@ -206,6 +206,8 @@ static int network_read_policy(struct v1 *v1, const char *tenant, bool may_use_s
 		r = network_check_secrets(v1->service, tenant, &p, err);
 	if (r == 0)
 		r = network_read_permit(v1->config, &permit, err);
+	if (r == 0)
+		r = policy_restrict(&p, &permit, err);
 	if (r < 0)
 		return r;
 	policy_write(&p, &j, NULL);
