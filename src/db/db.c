@@ -191,6 +191,8 @@ struct db *db_close(struct db *db)
 	close_p(&db->reserve[0]);
 	close_p(&db->reserve[1]);
 	close_p(&db->reserve[2]);
+	while (db->holds)
+		(void)db_release(db, db->holds);
 	free(db->path);
 	free(db);
 	return NULL;

@@ -154,6 +154,15 @@ int db_put_tenant(struct db *db, const char *name, const uint64_t limit[DB_QUOTA
 /* Change the limits of all tenants. */
 int db_set_quotas(struct db *db, const uint64_t limit[DB_QUOTA_MAX],
 		  struct warren_error *err) MUST_CHECK;
+/*
+ * Charge @tenant with resources that no row describes, such as those of a build, until
+ * db_release() or the end of this process. -EDQUOT: a quota would be exceeded.
+ */
+struct db_hold;
+int db_hold(struct db *db, const char *tenant, const uint64_t uses[DB_QUOTA_MAX],
+	    struct db_hold **ret, struct warren_error *err) MUST_CHECK;
+/* Accepts NULL, returns NULL. */
+struct db_hold *db_release(struct db *db, struct db_hold *hold);
 int db_get_tenant(struct db *db, const char *name, struct tenant_row *ret,
 		  struct warren_error *err) MUST_CHECK;
 /* Delete a tenant, its tokens and its secrets. -EBUSY: the tenant has sandboxes. */

@@ -163,6 +163,7 @@ struct db {
 	bool doomed;
 	int wal_pages; /* pages in the log after the last commit */
 	struct denials denials;
+	struct db_hold *holds;
 	/* Fetched once, because a lookup by name costs more than the hash. */
 	EVP_MD *sha256;
 	EVP_MD_CTX *digest;

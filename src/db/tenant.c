@@ -7,9 +7,12 @@
  * with the change.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/list.h"
 #include "db/db_internal.h"
 
 static const char *const quota_names[] = {
@@ -113,14 +116,36 @@ int db_delete_tenant(struct db *db, const char *name, struct warren_error *err)
 	return r < 0 ? r : db_commit(&tx, err);
 }
 
+/* ------------------------------------------------------------------------ charges */
+
+struct db_hold {
+	struct db_hold *next;
+	char tenant[DB_NAME_MAX + 1];
+	uint64_t uses[DB_QUOTA_MAX];
+};
+
+/* What the tenant uses without a row. */
+static uint64_t tenant_held(const struct db *db, const char *tenant, enum db_quota quota)
+{
+	uint64_t sum = 0;
+
+	for (const struct db_hold *h = db->holds; h; h = h->next)
+		if (strcmp(h->tenant, tenant) == 0 &&
+		    __builtin_add_overflow(sum, h->uses[quota], &sum))
+			return UINT64_MAX;
+	return sum;
+}
+
 /* Returning resources always succeeds, even if the limit was lowered. */
 static int add_charge(struct db *db, const struct tenant_row *row, enum db_quota quota,
 		      int64_t delta, int64_t *ret, struct warren_error *err)
 {
+	const uint64_t limit = row->limit[quota],
+		       held = delta > 0 ? tenant_held(db, row->name, quota) : 0;
 	int64_t used = (int64_t)row->used[quota], sum;
 
 	if (!__builtin_add_overflow(used, delta, &sum) && sum >= 0 &&
-	    (delta <= 0 || (uint64_t)sum <= row->limit[quota])) {
+	    (delta <= 0 || ((uint64_t)sum <= limit && held <= limit - (uint64_t)sum))) {
 		*ret = sum;
 		return 0;
 	}
@@ -131,11 +156,44 @@ static int add_charge(struct db *db, const struct tenant_row *row, enum db_quota
 	(void)error_set(
 		err, EDQUOT,
 		"the tenant '%s' may have %ju of %s, uses %ju, and requests %ju more",
-		row->name, (uintmax_t)row->limit[quota], quota_names[quota],
-		(uintmax_t)row->used[quota], (uintmax_t)delta);
-	denials_add(&db->denials, quota_names[quota], row->used[quota], row->limit[quota],
+		row->name, (uintmax_t)limit, quota_names[quota],
+		(uintmax_t)(row->used[quota] + held), (uintmax_t)delta);
+	denials_add(&db->denials, quota_names[quota], row->used[quota] + held, limit,
 		    err);
 	return -EDQUOT;
+}
+
+int db_hold(struct db *db, const char *tenant, const uint64_t uses[DB_QUOTA_MAX],
+	    struct db_hold **ret, struct warren_error *err)
+{
+	struct tenant_row row;
+	struct db_hold *h;
+	int r = db_get_tenant(db, tenant, &row, err);
+
+	for (size_t i = 0; r == 0 && i < DB_QUOTA_MAX; i++) {
+		int64_t n = uses[i] > INT64_MAX ? INT64_MAX : (int64_t)uses[i], ignored;
+
+		r = add_charge(db, &row, (enum db_quota)i, n, &ignored, err);
+	}
+	/* A tenant without a row has no quotas. */
+	if (r < 0 && r != -ENOENT)
+		return r;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return error_errno(err, ENOMEM, "charge the tenant '%s'", tenant);
+	(void)snprintf(h->tenant, sizeof(h->tenant), "%s", tenant);
+	(void)memcpy(h->uses, uses, sizeof(h->uses));
+	LIST_PUSH(db->holds, h);
+	*ret = h;
+	return 0;
+}
+
+struct db_hold *db_release(struct db *db, struct db_hold *hold)
+{
+	if (hold)
+		(void)LIST_REMOVE(db->holds, hold);
+	free(hold);
+	return NULL;
 }
 
 int tenant_charge(struct db *db, const char *tenant, const int64_t delta[DB_QUOTA_MAX],

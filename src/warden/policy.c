@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "backend/kind.h"
 #include "base/buf.h"
 #include "image/ref.h"
+#include "os/machine.h"
 #include "os/mount.h"
 #include "spec/spec.h"
 #include "warden/volume.h"
@@ -230,23 +230,6 @@ static int check_limits(const struct warden_policy *p, const struct warren_spec 
 	return 0;
 }
 
-/* A limit above the machine's memory would have no effect. */
-static int check_machine(uint64_t memory, struct warren_error *err)
-{
-	struct sysinfo info;
-	uint64_t all;
-
-	if (sysinfo(&info) < 0)
-		return 0;
-	all = (uint64_t)info.totalram * info.mem_unit;
-	return memory > all
-		       ? error_set(err, EINVAL,
-				   "memory: %ju is more than the %ju bytes that this "
-				   "machine has",
-				   (uintmax_t)memory, (uintmax_t)all)
-		       : 0;
-}
-
 /* Does the backend use this machine? Other backends may use another one. */
 static bool policy_is_here(const struct warden_backend *b)
 {
@@ -263,7 +246,7 @@ int policy_check_update(const struct warden_policy *p, const struct warden_backe
 		if (p->max[i] && spec_live_get(l, i) > p->max[i])
 			return refuse_limit(spec_limits[i].word, spec_live_get(l, i),
 					    p->max[i], err);
-	return policy_is_here(b) ? check_machine(l->memory, err) : 0;
+	return policy_is_here(b) ? machine_check_memory(l->memory, err) : 0;
 }
 
 int policy_check_backend(const struct warden_policy *p, const struct warden_backend *b,
@@ -277,7 +260,7 @@ int policy_check_backend(const struct warden_policy *p, const struct warden_back
 				 "configuration (min_tier) requires %s",
 				 b ? b->name : backend_kind_native.name, tier_names[tier],
 				 tier_names[p->min_tier]);
-	return policy_is_here(b) ? check_machine(memory, err) : 0;
+	return policy_is_here(b) ? machine_check_memory(memory, err) : 0;
 }
 
 /* -------------------------------------------------------------------- images */

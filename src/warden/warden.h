@@ -17,8 +17,8 @@
  * Maximum number of programs that work on images at the same time; maximum number of
  * these that pull.
  */
-#define WARDEN_IMAGES_MAX 32
-#define WARDEN_PULLS_MAX  16
+#define WARDEN_IMAGES_MAX 40
+#define WARDEN_PULLS_MAX  24
 
 /* The end of warden_policy.bundle, below a directory that the api cannot replace. */
 #define WARDEN_BUNDLE "/trust/ca-certificates.crt"

@@ -91,10 +91,11 @@ def left(s):
 
 
 @contextlib.contextmanager
-def half_way(s, body=None):
+def half_way(s, body=None, token=None):
     """A build that runs a command which does not end; yields the answer, and its text until now in .text."""
     c = UnixConnection(s.where.socket, WAIT)
-    c.request("POST", "/v1/images/build", body or context("FROM base:1\nCOPY . /c\nRUN echo started; sleep 100778\n"), TAR)
+    c.request("POST", "/v1/images/build", body or context("FROM base:1\nCOPY . /c\nRUN echo started; sleep 100778\n"),
+              {**TAR, **({"Authorization": f"Bearer {token}"} if token else {})})
     r = c.getresponse()
     eq(r.status, 200)
     r.text = ""
@@ -189,8 +190,40 @@ def quotas_count_builds():
         used = world.ask("POST", "/v1/images/build", context("FROM base:1\n"), headers=TAR, query={"limits": '{"memory": 2147483648}'})
         eq(used.status, 429, used.body)
         eq(used.json()["code"], "quota_exceeded")
+        # It counts for new sandboxes, too.
+        check_error(world.ask("POST", "/v1/sandboxes", {"limits": {"memory": 2147483648}}), 429, "quota_exceeded")
     until(lambda: not left(s), "end of the build")
+    world.delete(world.create(limits={"memory": 2147483648}))
     built(context("FROM base:1\n"), limits='{"memory": 2147483648}')
+
+
+@test
+def a_limit_above_the_machines_memory_is_refused():
+    with World() as w:
+        s = Served(where=w)
+        check_error(send(context("FROM base:1\n"), 422, where=w, limits='{"memory": 1125899906842624}'), 422, "build_failed")
+        built(context("FROM base:1\n"), where=w)
+        s.image("prune", "-a")
+
+
+@test
+def no_tenant_occupies_all_turns():
+    with World() as w, contextlib.ExitStack() as stack:
+        s = Served(where=w)
+        one, two, three = (w.token("images", "write", "exec", "read", tenant=t) for t in ("one", "two", "three"))
+        body = context("FROM base:1\nRUN true\n")
+        for token, n in ((one, 4), (two, 2)):
+            for _ in range(n):
+                stack.enter_context(half_way(s, token=token))
+            check_error(send(body, 503, token=token, where=w), 503, "overloaded")
+        built(body, token=three, where=w)
+        # Archives do not wait for builds.
+        r = w.ask("GET", "/v1/images/archive", token=one, query={"image": "base:1"})
+        eq(r.status, 200, r.body[:500])
+        stack.close()
+        until(lambda: not left(s), "end of the builds")
+        built(body, token=one, where=w)
+        s.image("prune", "-a")
 
 
 @test

@@ -42,6 +42,38 @@ TEST(a_quota_is_exact_and_the_error_names_it)
 	db_close(db);
 }
 
+TEST(what_no_row_describes_counts_until_it_is_released)
+{
+	struct sandbox_row row = a_sandbox("alice");
+	const uint64_t uses[DB_QUOTA_MAX] = { [DB_QUOTA_SANDBOXES] = 1,
+					      [DB_QUOTA_MEMORY] = UINT64_C(1) << 30 };
+	const uint64_t all[DB_QUOTA_MAX] = { [DB_QUOTA_MEMORY] = UINT64_MAX };
+	struct db_hold *hold = NULL, *other = NULL, *third = NULL;
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	put_tenant(db, "alice", 3, 10, UINT64_C(1536) << 20);
+	put_tenant(db, "bob", 3, 10, UINT64_C(1) << 30);
+	GOOD(db_hold(db, "alice", uses, &hold, &err));
+	EQ(db_hold(db, "alice", uses, &other, &err), -EDQUOT);
+	EQ(db_denied(db, &err)->used, UINT64_C(1) << 30);
+	EQ(db_hold(db, "bob", all, &other, &err), -EDQUOT);
+	GOOD(db_hold(db, "bob", uses, &other, &err));
+	GOOD(db_hold(db, "nobody", uses, &third, &err));
+	GOOD(insert(db, &row)); /* 512 MB */
+	row = a_sandbox("alice");
+	EQ(insert(db, &row), -EDQUOT);
+	EQ(db_denied(db, &err)->used, UINT64_C(1536) << 20);
+	GOOD(db_check(db, &err));
+	hold = db_release(db, hold);
+	GOOD(insert(db, &row));
+	EQ(tenant(db, "alice").used[DB_QUOTA_SANDBOXES], 2);
+	EQ(tenant(db, "bob").used[DB_QUOTA_SANDBOXES], 0);
+	GOOD(db_check(db, &err));
+	db_close(db); /* frees the others */
+}
+
 TEST(a_stopped_sandbox_is_charged_like_a_running_one)
 {
 	struct sandbox_row row = a_sandbox("alice"), more = a_sandbox("alice");

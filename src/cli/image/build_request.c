@@ -17,6 +17,8 @@
 #include "cli/image/source.h"
 #include "image/copy.h"
 #include "image/unpack.h"
+#include "os/machine.h"
+#include "spec/spec.h"
 
 #define FIELD(name) offsetof(struct build_request, name)
 
@@ -91,6 +93,7 @@ static int request_limits(const struct build_request *q, uint64_t *limits,
 			  struct warren_error *err)
 {
 	const json_t *list = json_object_get(q->json, "limits");
+	struct warren_spec spec = { 0 };
 
 	if (json_array_size(list) != SPEC_LIMIT_MAX)
 		return build_request_bad("limits", err);
@@ -106,8 +109,9 @@ static int request_limits(const struct build_request *q, uint64_t *limits,
 					 "allows",
 					 (uintmax_t)q->most[i]);
 		limits[i] = n;
+		spec_limit_set(&spec, i, n);
 	}
-	return 0;
+	return machine_check_memory(spec.memory, err);
 }
 
 static int request_network(struct build_request *q, struct warren_error *err)

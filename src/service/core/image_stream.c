@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_stream.c - archives of images that are saved or loaded
+ * image_stream.c - archives of images that are saved, loaded or built from
  *
- * A client may be slow, so the number of archives is limited for each tenant.
+ * A client may be slow, and a build may take a day, so the tenants share the turns, those
+ * for builds and those for archives (fair_quota.h).
  */
 #include <errno.h>
 #include <string.h>
 
-#include "base/list.h"
 #include "service/core/image_job.h"
 #include "service/core/internal.h"
 
 #define STREAMS_AT_ONCE 8
-#define STREAMS_OF_ONE  4 /* tenant */
 
 struct image_stream {
-	struct image_stream *next;
 	struct service *service;
 	char *tenant;
-	uint64_t uses[DB_QUOTA_MAX]; /* by a build */
+	struct fair_quota *turns; /* NULL: none was taken */
+	struct fair_quota_lease turn;
+	struct db_hold *hold; /* what a build uses of the tenant's quotas */
 	struct image_job *job;
 	const struct image_stream_ops *ops;
 	void *ctx;
@@ -26,7 +26,9 @@ struct image_stream {
 
 static void image_stream_free(struct image_stream *stream)
 {
-	(void)LIST_REMOVE(stream->service->image_streams, stream);
+	stream->hold = db_release(stream->service->db, stream->hold);
+	if (stream->turns)
+		fair_quota_end(stream->turns, &stream->turn);
 	free(stream->tenant);
 	free(stream);
 }
@@ -59,43 +61,39 @@ static void image_stream_on_done(void *ctx, const struct buf *result,
 	ops->done(theirs, -why.code, result->data ? result->data : "", result->len, &why);
 }
 
-static bool image_stream_fits(const struct service *s, const char *tenant)
+/* Take one of the turns; a tenant gets no more than are left for the others. */
+static int image_stream_take_turn(struct image_stream *stream,
+				  enum image_stream_kind kind, struct warren_error *err)
 {
-	unsigned all = 0, own = 0;
+	bool builds = kind == IMAGE_STREAM_BUILD;
+	int r;
 
-	for (const struct image_stream *i = s->image_streams; i; i = i->next) {
-		all++;
-		own += strcmp(i->tenant, tenant) == 0;
-	}
-	return all < STREAMS_AT_ONCE && own < STREAMS_OF_ONE;
+	stream->turns = &stream->service->image_turns[builds];
+	stream->turns->limit = STREAMS_AT_ONCE;
+	r = fair_quota_lease(stream->turns, stream->tenant, 1, &stream->turn);
+	if (r == -EDQUOT)
+		return error_set(err, EAGAIN, "too many %s; try again",
+				 builds ? "images are being built"
+					: "archives of images are being transferred");
+	return r < 0 ? error_errno(err, -r, "transfer an image") : 0;
 }
 
 /* A build needs one sandbox at a time, which is not in the database. */
-static int image_stream_check_quota(struct service *s, const char *tenant,
-				    const uint64_t uses[DB_QUOTA_MAX],
-				    struct warren_error *err)
+static int image_stream_hold(struct image_stream *stream,
+			     const struct image_stream_request *request,
+			     struct warren_error *err)
 {
-	struct tenant_row row;
-	int r = db_get_tenant(s->db, tenant, &row, err);
+	const uint64_t uses[DB_QUOTA_MAX] = {
+		[DB_QUOTA_SANDBOXES] = 1,
+		[DB_QUOTA_MEMORY] = request->memory,
+		[DB_QUOTA_CPU_MILLIS] = request->cpu_millis,
+		[DB_QUOTA_DISK] = request->disk,
+	};
 
-	for (size_t i = 0; r == 0 && i < DB_QUOTA_MAX; i++) {
-		uint64_t used = row.used[i];
-
-		for (const struct image_stream *k = s->image_streams; k; k = k->next)
-			used += strcmp(k->tenant, tenant) == 0 ? k->uses[i] : 0;
-		if (row.limit[i] == DB_UNLIMITED || uses[i] == 0 ||
-		    (used <= row.limit[i] && uses[i] <= row.limit[i] - used))
-			continue;
-		(void)error_set(
-			err, EUSERS,
-			"%s: the tenant '%s' uses %ju of at most %ju, and the build needs "
-			"%ju",
-			db_quota_name((enum db_quota)i), tenant, (uintmax_t)used,
-			(uintmax_t)row.limit[i], (uintmax_t)uses[i]);
-		r = service_deny(s, db_quota_name((enum db_quota)i), used, row.limit[i],
+	return request->kind != IMAGE_STREAM_BUILD
+		       ? 0
+		       : db_hold(stream->service->db, stream->tenant, uses, &stream->hold,
 				 err);
-	}
-	return r == -ENOENT ? 0 : r;
 }
 
 int image_stream_start(struct service *s, const struct image_stream_request *request,
@@ -107,36 +105,25 @@ int image_stream_start(struct service *s, const struct image_stream_request *req
 					  [IMAGE_STREAM_BUILD] = WIRE_IMAGE_BUILD };
 	const bool builds = request->kind == IMAGE_STREAM_BUILD;
 	struct warden_proto_image msg = { .verb = verbs[request->kind] };
-	const char *tenant = request->tenant;
 	struct image_stream *stream;
+	int r;
 
 	if (request->kind != IMAGE_STREAM_SAVE && disk_admit(s, err) < 0)
 		return -err->code;
-	if (!image_stream_fits(s, tenant))
-		return error_set(err, EAGAIN,
-				 "too many archives of images are being transferred; try "
-				 "again");
 	stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return error_errno(err, ENOMEM, "transfer an image");
 	*stream = (struct image_stream){
-		.service = s, .tenant = strdup(tenant), .ops = ops, .ctx = ctx
+		.service = s, .tenant = strdup(request->tenant), .ops = ops, .ctx = ctx
 	};
-	if (builds) {
-		stream->uses[DB_QUOTA_SANDBOXES] = 1;
-		stream->uses[DB_QUOTA_MEMORY] = request->memory;
-		stream->uses[DB_QUOTA_CPU_MILLIS] = request->cpu_millis;
-		stream->uses[DB_QUOTA_DISK] = request->disk;
+	r = stream->tenant ? image_stream_take_turn(stream, request->kind, err)
+			   : error_errno(err, ENOMEM, "transfer an image");
+	if (r == 0)
+		r = image_stream_hold(stream, request, err);
+	if (r < 0) {
+		image_stream_free(stream);
+		return r;
 	}
-	if (!stream->tenant ||
-	    (builds && image_stream_check_quota(s, tenant, stream->uses, err) < 0)) {
-		if (!stream->tenant)
-			(void)error_errno(err, ENOMEM, "transfer an image");
-		free(stream->tenant);
-		free(stream);
-		return -err->code;
-	}
-	LIST_PUSH(s->image_streams, stream);
 	stream->job = image_job_start(s, &msg, request->ref ? request->ref : "", err);
 	if (!stream->job) {
 		image_stream_free(stream);

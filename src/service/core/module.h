@@ -214,7 +214,7 @@ struct service {
 	void (*note)(void *ctx, const char *text); /* NULL: no log */
 	void *note_ctx;
 	struct pull *pulls; /* running or waiting, the oldest first */
-	struct image_stream *image_streams;
+	struct fair_quota image_turns[2]; /* image_stream.c: of archives, of builds */
 	struct metrics metrics;
 	struct permit permit; /* permit of the current request */
 	struct fair_quota shares[LEASE_KIND_MAX];

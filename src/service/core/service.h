@@ -398,7 +398,7 @@ struct image_stream_request {
 	uint64_t memory, cpu_millis, disk;
 };
 /*
- * -EAGAIN: the tenant, or all tenants together, have reached their maximum. -EUSERS: the
+ * -EAGAIN: the tenant, or all tenants together, have reached their maximum. -EDQUOT: the
  * tenant has reached a quota.
  */
 int image_stream_start(struct service *s, const struct image_stream_request *request,
