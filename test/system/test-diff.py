@@ -189,7 +189,15 @@ def a_long_comparison_delays_nothing_and_ends_with_its_client():
         w.kill("api")
         until(lambda: not comparing(), comparing)
     until(w.answers, "it answers")
-    w.delete(box)
+    # It ends with the files of the sandbox, which it would keep.
+    with w.client() as client:
+        connection = client.open()
+        connection.request("GET", f"/v1/sandboxes/{box}/diff?snapshot=diff-slow")
+        until(comparing, "it compares")
+        w.delete(box)
+        answer = connection.getresponse()
+        eq((answer.status, json.loads(answer.read())["code"]), (409, "wrong_state"))
+    until(lambda: not comparing(), comparing)
     w.ask("DELETE", "/v1/snapshots/diff-slow", status=204)
 
 

@@ -195,3 +195,20 @@ void sandbox_diff_cancel(struct diff_op *op)
 	msg.request = op->msg.h.seq;
 	(void)warden_conn_ask(op->service, &msg, sizeof(msg), diff_on_cancelled, NULL);
 }
+
+void sandbox_diffs_end(const struct sandbox *sandbox)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct diff_op *next;
+
+	(void)error_set(&err, ESTALE, "the files of the sandbox are being removed");
+	for (struct diff_op *op = sandbox->service->diffs; op; op = next) {
+		diff_fn done = op->done;
+
+		next = op->next;
+		if (!done || !op->asked || strcmp(op->id, sandbox->row.id) != 0)
+			continue;
+		sandbox_diff_cancel(op);
+		done(op->ctx, NULL, &err);
+	}
+}

@@ -38,5 +38,10 @@ struct diff_op *sandbox_diff_new(const struct sandbox *sandbox,
 void sandbox_diff_start(struct diff_op *op, struct sandbox *sandbox);
 /* No client waits for the result: @done is not called any more. */
 void sandbox_diff_cancel(struct diff_op *op);
+/*
+ * End the comparisons of a sandbox whose files are about to be removed, with -ESTALE: as
+ * long as they run, they keep the files in memory or on disk.
+ */
+void sandbox_diffs_end(const struct sandbox *sandbox);
 
 #endif /* SERVICE_CORE_DIFF_H */

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "proto/warden_proto.h"
+#include "service/core/diff.h"
 #include "service/core/internal.h"
 #include "service/core/sandbox_job.h"
 
@@ -67,6 +68,8 @@ static void hibernate_begin(struct sandbox_job *job)
 		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 		return;
 	}
+	if (job->drop)
+		sandbox_diffs_end(sandbox);
 	/* Its init is about to exit, which is not a failure. */
 	(void)error_set(&why, ESTALE, "the sandbox hibernates");
 	init_conn_close(sandbox, &why);

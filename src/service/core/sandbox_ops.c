@@ -7,6 +7,7 @@
 
 #include "base/snapshot_name.h"
 #include "proto/warden_proto.h"
+#include "service/core/diff.h"
 #include "service/core/internal.h"
 #include "service/core/sandbox_job.h"
 #include "spec/spec.h"
@@ -255,6 +256,7 @@ void sandbox_unmake(struct sandbox *sandbox, service_done_fn done, void *ctx)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = -ENOMEM;
 
+	sandbox_diffs_end(sandbox);
 	if (u) {
 		*u = (struct unmaking){ .service = sandbox->service,
 					.done = done,
