@@ -43,6 +43,7 @@ soak: ## run the long form of the suites that have one (about an hour and a half
 	@$(MAKE) --no-print-directory all
 	@WARREN_SOAK=1 tools/run/run-tests --build $(BUILD) --jobs $(JOBS) --timeout-multiplier 6 $(or $(TESTS),escape every-call)
 	@WARREN_RESTARTS=100 WARREN_BUILD=$(abspath $(BUILD)) python3 test/system/test-many-execs.py
+	@WARREN_SOAK=1 WARREN_BUILD=$(abspath $(BUILD)) python3 test/system/soak-snapshot.py
 	@for b in $(SOAK_BACKENDS); do \
 		WARREN_SOAK=1 WARREN_TEST_BACKEND=$$b WARREN_BUILD=$(abspath $(BUILD)) python3 test/system/soak-oracle.py || exit; \
 	done

@@ -19,7 +19,8 @@ from serve_world import UnixConnection, World, check_error  # pylint: disable=wr
 
 SHARED = ("a_build_runs_commands_and_copies_files", "a_second_build_is_cached_completely", "a_changed_file_invalidates_the_steps_after_it",
           "stages_are_built_only_if_they_are_needed", "copy_follows_dockers_rules", "a_link_never_leads_out_of_the_context_or_the_image",
-          "files_can_come_from_heredocs", "add_unpacks_local_archives", "dockerignore_excludes_files", "the_configuration_is_recorded",
+          "files_can_come_from_heredocs", "add_unpacks_local_archives", "dockerignore_excludes_files",
+          "a_dockerignore_that_cannot_be_read_is_an_error", "the_configuration_is_recorded",
           "arguments_have_their_scope", "a_build_can_start_from_host", "run_has_no_network_unless_it_is_allowed",
           "each_refusal_names_its_line_before_anything_runs", "a_failed_command_ends_the_build")
 TAR = {"Content-Type": "application/x-tar"}

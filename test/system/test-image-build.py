@@ -166,6 +166,18 @@ def dockerignore_excludes_files():
 
 
 @test
+def a_dockerignore_that_cannot_be_read_is_an_error():
+    s = Builder()
+    text = "FROM base:1\nCOPY . /t\n"
+    s.refuse(text, files={".dockerignore": ("dir", 0o755)}, words=[".dockerignore", "Is a directory"])
+    s.refuse(text, files={".dockerignore": "#" * (2 << 20)}, words=[".dockerignore"])
+    d = write_tree(folder(), {"c/secret": "x", "Other": text, "Other.dockerignore": ("dir", 0o755), "c/In": text, "c/In.dockerignore": ("dir", 0o755)})
+    for f in ("Other", "c/In"):
+        s.bad("image", "build", "-f", f"{d}/{f}", f"{d}/c", words=[".dockerignore", "Is a directory"])
+    s.build(text, files={".dockerignore": "# nothing\n"})  # the control
+
+
+@test
 def the_configuration_is_recorded():
     s = Builder(config={"Env": ["PATH=/bin", "OLD=1"], "Cmd": ["inherited"], "Labels": {"old": "1"}, "ExposedPorts": {"1/tcp": {}}})
     image = s.build("FROM base:1\nMAINTAINER Jo\nENV NEW=$OLD\nLABEL new=\"a b\"\nEXPOSE 80 53/udp\nVOLUME /data\nUSER app:apps\nWORKDIR /home/app\n"

@@ -45,8 +45,9 @@ TEST(a_quota_is_exact_and_the_error_names_it)
 TEST(what_no_row_describes_counts_until_it_is_released)
 {
 	struct sandbox_row row = a_sandbox("alice");
-	const uint64_t uses[DB_QUOTA_MAX] = { [DB_QUOTA_SANDBOXES] = 1,
-					      [DB_QUOTA_MEMORY] = UINT64_C(1) << 30 };
+	const uint64_t uses[DB_QUOTA_MAX] = {
+		[DB_QUOTA_SANDBOXES] = 1, [DB_QUOTA_MEMORY] = UINT64_C(1) << 30
+	};
 	const uint64_t all[DB_QUOTA_MAX] = { [DB_QUOTA_MEMORY] = UINT64_MAX };
 	struct db_hold *hold = NULL, *other = NULL, *third = NULL;
 	struct db *db;

@@ -16,11 +16,11 @@
 
 #include "base/fd.h"
 #include "base/strv.h"
+#include "cli/build_options.h"
 #include "cli/client/cmd_image.h"
 #include "cli/client/commands.h"
 #include "cli/client/spec.h"
 #include "cli/client/tar.h"
-#include "cli/common_options.h"
 #include "dockerfile/dockerfile.h"
 #include "dockerfile/ignore.h"
 
@@ -28,14 +28,6 @@
 #define BUILD_IGNORE  ".dockerignore"
 #define BUILD_URL     "/v1/images/build"
 #define BUILD_URL_MAX (64U << 10)
-
-struct build_options {
-	const char *file, *target, *iidfile, *progress;
-	json_t *tags, *args, *labels, *secrets;
-	struct network_options network;
-	uint64_t limits[SPEC_LIMIT_MAX];
-	bool allow_dir, no_cache, pull, quiet, json;
-};
 
 /* A build: its context, and what arrives. */
 struct remote_build {
@@ -50,75 +42,7 @@ struct remote_build {
 	struct warren_error err; /* the error that the service reported */
 };
 
-static int remote_build_progress(void *field, const char *value, struct warren_error *err)
-{
-	if (strcmp(value, "plain") != 0 && strcmp(value, "auto") != 0)
-		return error_set(err, EINVAL, "'%s' is not plain or auto", value);
-	*(const char **)field = value;
-	return 0;
-}
-
-#define FIELD(name)      offsetof(struct build_options, name)
-#define BUILD_LIMIT(...) OPT_LIMIT("Limits of RUN", FIELD(limits), __VA_ARGS__)
-
-/* clang-format off */
-static const struct opt build_table[] = {
-	{ NULL, "file", 'f', "FILE", "./Dockerfile.dev",
-	  "the Dockerfile (default: CONTEXT/Dockerfile; -: stdin)",
-	  opt_text, FIELD(file) },
-	{ NULL, "tag", 't', "REFERENCE", "mine:1.0",
-	  "name of the image (repeatable)", value_word, FIELD(tags) },
-	{ NULL, "build-arg", 0, "NAME[=VALUE]", "VERSION=1.2",
-	  "value of an ARG; without a value, the caller's variable", value_word,
-	  FIELD(args) },
-	{ NULL, "target", 0, "STAGE", "test",
-	  "stage to build (default: the last)", opt_text, FIELD(target) },
-	{ NULL, "label", 0, "NAME[=VALUE]", "team=search",
-	  "add a label to the image (repeatable)", value_word, FIELD(labels) },
-	{ NULL, "secret", 0, "id=ID,src=FILE", "id=token,src=./token",
-	  "not supported by a service", value_word, FIELD(secrets) },
-	{ NULL, "allow-dir", 0, NULL, NULL,
-	  "not supported by a service", opt_flag, FIELD(allow_dir) },
-	{ NULL, "no-cache", 0, NULL, NULL,
-	  "execute all steps again", opt_flag, FIELD(no_cache) },
-	{ NULL, "pull", 0, NULL, NULL,
-	  "pull the images of FROM even if they exist", opt_flag, FIELD(pull) },
-	{ NULL, "iidfile", 0, "FILE", "./image-id",
-	  "write the id of the image to a file", opt_text, FIELD(iidfile) },
-	{ NULL, "progress", 0, "HOW", "plain",
-	  "plain (the default)", remote_build_progress, FIELD(progress) },
-	{ NULL, OPT_QUIET("print only the id, no progress", FIELD(quiet)) },
-	{ NULL, OPT_JSON("print one JSON object for each name, no progress", FIELD(json)) },
-	{ "Network of RUN", OPT_NETWORK(FIELD(network.mode)) },
-	{ NULL, OPT_ALLOW(FIELD(network.rules)) },
-	{ NULL, OPT_DENY(FIELD(network.rules)) },
-	SPEC_LIMITS(BUILD_LIMIT)
-};
-/* clang-format on */
-
 /* ----------------------------------------------------------------------- context */
-
-static int build_read_text(const char *path, size_t max, char **ret, size_t *ret_size,
-			   struct warren_error *err)
-{
-	AUTO_CLOSE int fd = strcmp(path, "-") == 0
-				    ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-				    : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	AUTO_FREE char *text = fd < 0 ? NULL : malloc(max + 1);
-	ssize_t n;
-
-	if (fd < 0)
-		return error_errno(err, errno, "open '%s'", path);
-	n = text ? fd_read_all(fd, text, max + 1) : -ENOMEM;
-	if (n < 0)
-		return error_errno(err, (int)-n, "read '%s'", path);
-	if ((size_t)n > max)
-		return error_set(err, EFBIG, "'%.300s' is larger than %zu bytes", path,
-				 max);
-	*ret = TAKE_PTR(text);
-	*ret_size = (size_t)n;
-	return 0;
-}
 
 static int build_add_extra(struct remote_build *b, const char *name, char *data,
 			   size_t size)
@@ -153,7 +77,8 @@ static int build_send_dockerfile(struct remote_build *b, const char *file,
 	struct warren_error why = WARREN_ERROR_INIT;
 	char *text = NULL;
 	size_t size = 0;
-	int r = build_read_text(file, DOCKERFILE_SIZE_MAX, &text, &size, err);
+	int r = build_options_read(AT_FDCWD, file, DOCKERFILE_SIZE_MAX, &text, &size,
+				   err);
 
 	if (r < 0)
 		return r;
@@ -165,7 +90,7 @@ static int build_send_dockerfile(struct remote_build *b, const char *file,
 		return error_errno(err, ENOMEM, "read the Dockerfile");
 	if (piped)
 		return 0;
-	r = build_read_text(ignore, IGNORE_SIZE_MAX, &text, &size, &why);
+	r = build_options_read(AT_FDCWD, ignore, IGNORE_SIZE_MAX, &text, &size, &why);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0) {
@@ -215,7 +140,8 @@ static int build_find_ignore(struct remote_build *b, struct warren_error *err)
 
 		if (asprintf(&path, "%s/%s" BUILD_IGNORE, b->context, names[i]) < 0)
 			return error_errno(err, ENOMEM, "read " BUILD_IGNORE);
-		r = build_read_text(path, IGNORE_SIZE_MAX, &text, &size, &why);
+		r = build_options_read(AT_FDCWD, path, IGNORE_SIZE_MAX, &text, &size,
+				       &why);
 		if (r == 0)
 			return ignore_parse(text, size, &b->ignore, err);
 	}
@@ -282,14 +208,10 @@ static void build_put_object(struct buf *url, const json_t *all, const char *key
 }
 
 /* --build-arg without a value is the caller's variable, if it is set. */
-static void build_put_args(struct buf *url, const json_t *args)
+static void build_put_args(struct buf *url, const struct build_words *args)
 {
-	size_t i;
-	json_t *arg;
-
-	json_array_foreach(args, i, arg)
-	{
-		const char *text = json_string_value(arg);
+	for (size_t i = 0; i < args->n; i++) {
+		const char *text = args->v[i];
 		const char *value = strchr(text, '=') ? NULL : getenv(text);
 		AUTO_FREE char *pair = NULL;
 
@@ -300,12 +222,11 @@ static void build_put_args(struct buf *url, const json_t *args)
 	}
 }
 
-static void build_put_list(struct buf *url, const char *name, const json_t *words)
+static void build_put_list(struct buf *url, const char *name,
+			   const struct build_words *words)
 {
-	size_t i;
-	json_t *word;
-
-	json_array_foreach(words, i, word) put_query(url, name, json_string_value(word));
+	for (size_t i = 0; i < words->n; i++)
+		put_query(url, name, words->v[i]);
 }
 
 static void build_put_url(const struct remote_build *b, struct buf *url)
@@ -317,9 +238,9 @@ static void build_put_url(const struct remote_build *b, struct buf *url)
 	spec_put_network(spec, &o->network);
 	buf_puts(url, BUILD_URL);
 	put_query(url, "dockerfile", b->dockerfile);
-	build_put_list(url, "tag", o->tags);
-	build_put_args(url, o->args);
-	build_put_list(url, "label", o->labels);
+	build_put_list(url, "tag", &o->tags);
+	build_put_args(url, &o->args);
+	build_put_list(url, "label", &o->labels);
 	if (o->target)
 		put_query(url, "target", o->target);
 	if (o->no_cache)
@@ -404,19 +325,6 @@ static int build_send(struct client *c, struct remote_build *b, struct warren_er
 
 /* ------------------------------------------------------------------------ result */
 
-static int remote_build_write_id(const struct build_options *o, const char *id,
-				 struct warren_error *err)
-{
-	AUTO_CLOSE int fd = -1;
-	int r;
-
-	if (!o->iidfile)
-		return 0;
-	fd = open(o->iidfile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	r = fd < 0 ? -errno : fd_write_all(fd, id, strlen(id));
-	return r < 0 ? error_errno(err, -r, "write '%s'", o->iidfile) : 0;
-}
-
 static int build_show(const struct build_options *o, const json_t *done)
 {
 	AUTO_BUF struct buf out = BUF_INIT(PATH_LIMIT);
@@ -465,17 +373,8 @@ static int remote_build_run(struct build_options *o, const char *context,
 	AUTO_CLIENT struct client *c = NULL;
 	int r = network_options_check(&o->network, err);
 
-	if (r == 0 && json_array_size(o->secrets) > 0)
-		r = error_set(
-			err, ENOTSUP,
-			"--secret does not work with WARREN_HOST: a service does not "
-			"accept secrets of builds; build on its machine, without "
-			"WARREN_HOST");
-	if (r == 0 && o->allow_dir)
-		r = error_set(
-			err, ENOTSUP,
-			"--allow-dir does not work with WARREN_HOST: a build cannot "
-			"use directories of the service's machine");
+	if (r == 0)
+		r = build_options_check_service(o, err);
 	if (r == 0)
 		r = client_open(&c, err);
 	if (r == 0)
@@ -483,17 +382,14 @@ static int remote_build_run(struct build_options *o, const char *context,
 	if (r == 0)
 		r = build_send(c, &b, err);
 	if (r == 0)
-		r = remote_build_write_id(o, print_text_of(b.done, "id"), err);
+		r = build_options_write_id(o, print_text_of(b.done, "id"), err);
 	return r < 0 ? r : build_show(o, b.done);
 }
 
 static int remote_run_build(int argc, char **argv)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct build_options o = { .tags = json_array(),
-				   .args = json_array(),
-				   .labels = json_array(),
-				   .secrets = json_array() };
+	struct build_options o = { 0 };
 	char **words = NULL;
 	int status = 0, r;
 
@@ -502,10 +398,6 @@ static int remote_run_build(int argc, char **argv)
 		r = remote_build_run(&o, *words, &err);
 		status = r < 0 ? client_fail(&remote_build, &err) : r;
 	}
-	json_decref(o.tags);
-	json_decref(o.args);
-	json_decref(o.labels);
-	json_decref(o.secrets);
 	network_options_done(&o.network);
 	return status;
 }
@@ -513,11 +405,8 @@ static int remote_run_build(int argc, char **argv)
 const struct command remote_build = {
 	.name = "image build",
 	.summary = "Have the service build an image from a Dockerfile.",
-	.about = "Exit status: 0, or 125 after an error message.\n",
-	.opts = &(const struct opts){ .table = build_table,
-				      .n = ARRAY_SIZE(build_table),
-				      .operands = "CONTEXT",
-				      .example = "warren image build -t mine:1.0 .",
-				      .mixed = true },
+	.about = "A service does not have --secret and --allow-dir.\n"
+		 "Exit status: 0, or 125 after an error message.\n",
+	.opts = &build_opts,
 	.run = remote_run_build,
 };

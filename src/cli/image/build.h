@@ -27,29 +27,13 @@
 
 #include <jansson.h>
 
+#include "cli/build_options.h"
 #include "cli/image/build_request.h"
 #include "cli/image/image.h"
-#include "cli/network_options.h"
 #include "dockerfile/ignore.h"
 #include "dockerfile/plan.h"
 #include "image/build_store.h"
 #include "image/view.h"
-
-#define BUILD_WORDS_MAX 256
-
-/* Values of an option that can be repeated. */
-struct build_words {
-	const char *v[BUILD_WORDS_MAX + 1]; /* ends with NULL */
-	size_t n;
-};
-
-struct build_options {
-	const char *file, *target, *iidfile, *progress;
-	struct build_words tags, args, labels, secrets;
-	struct network_options network;
-	uint64_t limits[SPEC_LIMIT_MAX];
-	bool allow_dir, no_cache, pull, quiet, json;
-};
 
 /* A stage, while it is built and afterwards. */
 struct build_stage {

@@ -17,7 +17,7 @@
 #include "cli/image/source.h"
 #include "image/copy.h"
 #include "image/unpack.h"
-#include "os/machine.h"
+#include "spec/machine.h"
 #include "spec/spec.h"
 
 #define FIELD(name) offsetof(struct build_request, name)

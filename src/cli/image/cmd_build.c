@@ -17,88 +17,20 @@
 #include "cli/image/source.h"
 #include "image/oci.h"
 
-#define FIELD(name) offsetof(struct build_options, name)
-
-static int build_add_word(void *field, const char *value, struct warren_error *err)
+/* The names are checked before anything is built. */
+static int build_check_tags(const struct build_options *o, struct warren_error *err)
 {
-	struct build_words *words = field;
+	for (size_t i = 0; i < o->tags.n; i++) {
+		struct ref ref;
+		int r = ref_parse(o->tags.v[i], &ref, err);
 
-	if (!*value)
-		return error_set(err, EINVAL, "is empty");
-	if (!utf8_valid(value, strlen(value)))
-		return error_set(err, EINVAL, "is not text in UTF-8");
-	if (words->n == BUILD_WORDS_MAX)
-		return error_set(err, E2BIG, "is given more than %d times",
-				 BUILD_WORDS_MAX);
-	words->v[words->n++] = value;
+		if (r == 0 && ref.digest[0])
+			r = error_set(err, EINVAL, "a digest cannot be given as a name");
+		if (r < 0)
+			return error_wrap(err, "--tag");
+	}
 	return 0;
 }
-
-static int build_add_tag(void *field, const char *value, struct warren_error *err)
-{
-	struct ref ref;
-	int r = ref_parse(value, &ref, err);
-
-	if (r == 0 && ref.digest[0])
-		r = error_set(err, EINVAL, "a digest cannot be given as a name");
-	return r < 0 ? r : build_add_word(field, value, err);
-}
-
-/* Progress is always plain text. */
-static int build_set_progress(void *field, const char *value, struct warren_error *err)
-{
-	if (strcmp(value, "plain") != 0 && strcmp(value, "auto") != 0)
-		return error_set(err, EINVAL, "'%s' is not plain or auto", value);
-	*(const char **)field = value;
-	return 0;
-}
-
-#define BUILD_LIMIT(...) OPT_LIMIT("Limits of RUN", FIELD(limits), __VA_ARGS__)
-
-/* clang-format off */
-static const struct opt build_table[] = {
-	{ NULL, "file", 'f', "FILE", "./Dockerfile.dev",
-	  "the Dockerfile (default: CONTEXT/Dockerfile; -: stdin)",
-	  opt_text, FIELD(file) },
-	{ NULL, "tag", 't', "REFERENCE", "mine:1.0",
-	  "name of the image (repeatable)", build_add_tag, FIELD(tags) },
-	{ NULL, "build-arg", 0, "NAME[=VALUE]", "VERSION=1.2",
-	  "value of an ARG; without a value, the caller's variable", build_add_word,
-	  FIELD(args) },
-	{ NULL, "target", 0, "STAGE", "test",
-	  "stage to build (default: the last)", opt_text, FIELD(target) },
-	{ NULL, "label", 0, "NAME[=VALUE]", "team=search",
-	  "add a label to the image (repeatable)", build_add_word, FIELD(labels) },
-	{ NULL, "secret", 0, "id=ID,src=FILE", "id=token,src=./token",
-	  "file for mounts of type secret (repeatable)", build_add_word,
-	  FIELD(secrets) },
-	{ NULL, "allow-dir", 0, NULL, NULL,
-	  "let the Dockerfile read directories (dir:PATH)", opt_flag,
-	  FIELD(allow_dir) },
-	{ NULL, "no-cache", 0, NULL, NULL,
-	  "execute all steps again", opt_flag, FIELD(no_cache) },
-	{ NULL, "pull", 0, NULL, NULL,
-	  "pull the images of FROM even if they exist", opt_flag, FIELD(pull) },
-	{ NULL, "iidfile", 0, "FILE", "./image-id",
-	  "write the id of the image to a file", opt_text, FIELD(iidfile) },
-	{ NULL, "progress", 0, "HOW", "plain",
-	  "plain (the default)", build_set_progress, FIELD(progress) },
-	{ NULL, OPT_QUIET("print only the id, no progress", FIELD(quiet)) },
-	{ NULL, OPT_JSON("print one JSON object for each name, no progress", FIELD(json)) },
-	{ "Network of RUN", OPT_NETWORK(FIELD(network.mode)) },
-	{ NULL, OPT_ALLOW(FIELD(network.rules)) },
-	{ NULL, OPT_DENY(FIELD(network.rules)) },
-	SPEC_LIMITS(BUILD_LIMIT)
-};
-/* clang-format on */
-
-static const struct opts build_opts = {
-	.table = build_table,
-	.n = ARRAY_SIZE(build_table),
-	.operands = "CONTEXT",
-	.example = "warren image build -t mine:1.0 .",
-	.mixed = true,
-};
 
 /* ------------------------------------------------------------------ progress */
 
@@ -143,30 +75,6 @@ void build_say_step(const struct build *b, size_t k,
 
 /* --------------------------------------------------------------------- input */
 
-static int build_read_file(int at, const char *path, size_t max, char **ret,
-			   size_t *ret_size, struct warren_error *err)
-{
-	AUTO_CLOSE int fd = strcmp(path, "-") == 0
-				    ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-				    : openat(at, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	AUTO_FREE char *text = malloc(max + 1);
-	ssize_t n;
-
-	if (fd < 0)
-		return error_errno(err, errno, "open '%s'", path);
-	if (!text)
-		return error_errno(err, ENOMEM, "read '%s'", path);
-	n = fd_read_all(fd, text, max + 1);
-	if (n < 0)
-		return error_errno(err, (int)-n, "read '%s'", path);
-	if ((size_t)n > max)
-		return error_set(err, EFBIG, "'%.300s' is larger than %zu bytes", path,
-				 max);
-	*ret = TAKE_PTR(text);
-	*ret_size = (size_t)n;
-	return 0;
-}
-
 /*
  * Read a file that the user names, or a file of the context. A client of the service can
  * name only files of the context, and a link there leads to nothing else.
@@ -178,8 +86,8 @@ static int build_read_named(const struct build *b, const char *path, bool in_con
 	int r;
 
 	if (!b->request)
-		return build_read_file(in_context ? b->context : AT_FDCWD, path, max, ret,
-				       ret_size, err);
+		return build_options_read(in_context ? b->context : AT_FDCWD, path, max,
+					  ret, ret_size, err);
 	r = view_read(&b->source, path + strspn(path, "/"), max, ret, ret_size);
 	return r < 0 ? error_errno(err, -r, "open '%s'", path) : 0;
 }
@@ -371,19 +279,6 @@ static int build_record(struct build *b, char id[REF_DIGEST_LEN + 1],
 	return r;
 }
 
-static int build_write_id(const struct build_options *o, const char *id,
-			  struct warren_error *err)
-{
-	AUTO_CLOSE int fd = -1;
-	int r;
-
-	if (!o->iidfile)
-		return 0;
-	fd = open(o->iidfile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	r = fd < 0 ? -errno : fd_write_all(fd, id, strlen(id));
-	return r < 0 ? error_errno(err, -r, "write '%s'", o->iidfile) : 0;
-}
-
 void build_done(struct build *b)
 {
 	for (size_t k = 0; b->stages && k < b->plan.n; k++) {
@@ -428,7 +323,7 @@ static int build_all(struct build *b, const char *context, char id[REF_DIGEST_LE
 		r = image_open_store(true, &b->store, err);
 	if (r == 0)
 		r = build_make(b, id, err);
-	return r < 0 ? r : build_write_id(b->o, id, err);
+	return r < 0 ? r : build_options_write_id(b->o, id, err);
 }
 
 /* Errors are ignored, because the names were checked when the image got them. */
@@ -463,7 +358,9 @@ static int run_build(int argc, char **argv)
 		return status;
 	cancel_arm();
 	o.quiet = o.quiet || o.json;
-	r = network_options_check(&o.network, &err);
+	r = build_check_tags(&o, &err);
+	if (r == 0)
+		r = network_options_check(&o.network, &err);
 	if (r == 0)
 		r = build_all(&b, operands[0], id, &err);
 	if (r == 0 && o.json)

@@ -213,7 +213,7 @@ struct service {
 	struct waiters listeners;
 	void (*note)(void *ctx, const char *text); /* NULL: no log */
 	void *note_ctx;
-	struct pull *pulls; /* running or waiting, the oldest first */
+	struct pull *pulls;               /* running or waiting, the oldest first */
 	struct fair_quota image_turns[2]; /* image_stream.c: of archives, of builds */
 	struct metrics metrics;
 	struct permit permit; /* permit of the current request */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine.c - the memory of this machine */
-#include "os/machine.h"
+#include "spec/machine.h"
 
 #include <errno.h>
 #include <sys/sysinfo.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine.h - the memory of this machine */
-#ifndef OS_MACHINE_H
-#define OS_MACHINE_H
+#ifndef SPEC_MACHINE_H
+#define SPEC_MACHINE_H
 
 #include <stdint.h>
 
@@ -13,4 +13,4 @@
  */
 int machine_check_memory(uint64_t memory, struct warren_error *err);
 
-#endif /* OS_MACHINE_H */
+#endif /* SPEC_MACHINE_H */
