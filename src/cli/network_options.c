@@ -65,11 +65,6 @@ int value_deny(void *field, const char *value, struct warren_error *err)
 	return policy_option_deny(field, value, err);
 }
 
-bool network_options_given(const struct network_options *o)
-{
-	return o->mode || o->rules.allow.n || o->rules.deny.n;
-}
-
 bool network_options_learn(const struct network_options *o)
 {
 	return network_word_is(o->mode, "learn");

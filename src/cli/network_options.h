@@ -45,8 +45,6 @@ value_fn value_network, value_allow, value_deny;
 /* Check combinations of the options. */
 int network_options_check(const struct network_options *o,
 			  struct warren_error *err) MUST_CHECK;
-/* Return whether one of the options was given. */
-bool network_options_given(const struct network_options *o);
 /* Return whether the sandbox has a policy. */
 bool network_options_has_policy(const struct network_options *o);
 /* Return whether it is `learn`. */

@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import sys
+import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -181,6 +182,36 @@ def suggest_prints_options_and_a_policy():
     ok(b"stdin is not the output of 'warren network --json'" in p.stderr, f"{p.stderr}")
     bad = json.dumps({"used": {"allow": [{"host": "; reboot"}]}}).encode()
     SERVICE.call("network", "--suggest", "-", input=bad, status=125)
+
+
+@test
+def a_policy_in_a_file_is_sent_as_it_is():
+    policy = {"capabilities": ["git"], "allow": [{"host": "a.example", "methods": ["GET"], "paths": ["/x/*"]}],
+              "limits": {"lookups_per_second": 5}}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        f.write(json.dumps(policy))
+        f.flush()
+        for options in ((f.name,), ("-",)):
+            for argv, method in ((("network", ID), "PATCH"), (("create",), "POST")):
+                SERVICE.requests.clear()
+                SERVICE.call(*argv, "--policy", *options, input=json.dumps(policy).encode())
+                eq([body["network"] for m, _, body in SERVICE.requests if m == method], [policy], argv)
+        for option in ("--network=web", "--allow=b.example", "--deny=b.example", "--suggest"):
+            p = SERVICE.call("network", "--policy", f.name, option, ID, status=125)
+            ok(b"--policy" in p.stderr, f"{p.stderr}")
+        # What --suggest prints can be used.
+        SERVICE.requests.clear()
+        suggested = SERVICE.call("network", "--suggest", "--json", ID).stdout
+        SERVICE.call("network", "--policy", "-", ID, input=suggested)
+        eq(SERVICE.requests[-2][2]["network"], json.loads(suggested))
+    SERVICE.requests.clear()
+    for text, words in ((b"{", b"line 1"), (b"[]", b"is not a JSON object"), (b'{"allow": [], "allow": []}', b"duplicate"),
+                        (b'{"allow": [{"host": "*"}]}', b"/allow/0/host"), (b'{"allowed": []}', b"allowed"),
+                        (b'{"limits": {"lookups_per_second": 0}}', b"/limits/lookups_per_second")):
+        p = SERVICE.call("network", "--policy", "-", ID, input=text, status=125)
+        ok(words in p.stderr, f"{text}: {p.stderr}")
+    ok(b"open '/nowhere'" in SERVICE.call("create", "--policy", "/nowhere", status=125).stderr, "a file that does not exist")
+    eq(SERVICE.requests, [], "a policy that is not valid is not sent")
 
 
 @test

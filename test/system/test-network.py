@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-network.py - a sandbox of the service reaches what its network policy allows, and nothing else"""
+import json
 import os
 import pwd
 import re
@@ -11,7 +12,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from checks import Skip, eq, ok, run_tests, test, warren  # pylint: disable=wrong-import-position
 import network_world as nw  # pylint: disable=wrong-import-position
 from loopback_dns import Dns  # pylint: disable=wrong-import-position
 from serve_world import BACKEND, CONFIGS, World, fitted, refused, slurp, until  # pylint: disable=wrong-import-position
@@ -252,13 +253,13 @@ def a_configuration_with_policies_that_are_not_valid_is_refused():
 @test
 def what_the_administrator_denies_or_limits_holds_for_every_policy():
     box = new_box(network={"allow": [{"host": "a.test"}, HERE]})
-    policy = shown(box)["policy"]
-    eq((policy["deny"], policy["limits"]), ([{"host": "127.0.0.0/8", "ports": [banned.port]}], {"connections": 3000}))
+    full = shown(box)["policy"]
+    eq((full["deny"], full["limits"]), ([{"host": "127.0.0.0/8", "ports": [banned.port]}], {"connections": 3000}))
     eq((reach(box, "a.test", server.port), reach(box, "a.test", banned.port), banned.accepted), ("hello", "refused", 0))
     # A policy that is sent back does not grow, and lower limits are kept.
-    w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": dict(policy, limits={"connections": 7})}, status=200)
-    eq(shown(box)["policy"], dict(policy, limits={"connections": 7}))
-    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": dict(policy, limits={"connections": 3001})}), 403,
+    w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": dict(full, limits={"connections": 7})}, status=200)
+    eq(shown(box)["policy"], dict(full, limits={"connections": 7}))
+    refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": dict(full, limits={"connections": 3001})}), 403,
             "policy_refused", "limits/connections: must be at most 3000")
     w.delete(box)
 
@@ -282,6 +283,13 @@ def a_policy_that_is_not_valid_or_not_permitted_is_refused():
     for host in ("10.0.0.0/8", "169.254.169.254", "::1"):
         refused(w.ask("POST", "/v1/sandboxes", fitted({"image": "host", "network": {"allow": [{"host": host}]}})), 403,
                 "policy_refused", "/network", "network.permit", host)
+    for network, words in (({"allow": [{"host": "10.0.0.1"}]}, "--policy: /allow: the service does not permit"),
+                           ({"capabilities": ["nowhere"]}, "--policy: /capabilities: 'nowhere'"),
+                           ({"allow": [{"host": "a.test", "headers": {"X-Key": "${secret.NOT_SET}"}}]},
+                            "--policy: /allow/0/headers/X-Key: there is no secret")):
+        p = warren("create", "--policy", "-", input=json.dumps(network).encode(),
+                   env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})
+        ok(p.returncode == 125 and words in p.stderr.decode(), p)
     box = open_box("a.test")
     refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": {"allow": [{"host": "10.0.0.1"}]}}), 403, "policy_refused")
     refused(w.ask("PATCH", f"/v1/sandboxes/{box}", {"network": "none"}), 400, "invalid_request")

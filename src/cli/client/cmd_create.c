@@ -6,6 +6,7 @@
 
 #include "base/parse.h"
 #include "cli/client/commands.h"
+#include "cli/client/policy_file.h"
 #include "cli/client/progress.h"
 #include "cli/client/spec.h"
 #include "cli/client/volumes.h"
@@ -20,6 +21,7 @@ struct create_options {
 	const char *on_idle, *idle_action, *on_ttl;
 	const char *key;
 	json_t *labels;
+	json_t *policy;
 	uint64_t ttl_ms, idle_timeout_ms, wait_ms;
 	uint64_t count;
 	bool no_wake;
@@ -59,6 +61,7 @@ static const struct opt create_table[] = {
 	{ NULL, OPT_NETWORK(FIELD(sandbox.network.mode)) },
 	{ NULL, OPT_ALLOW(FIELD(sandbox.network.rules)) },
 	{ NULL, OPT_DENY(FIELD(sandbox.network.rules)) },
+	{ NULL, OPT_POLICY(FIELD(policy)) },
 	{ NULL, OPT_READ_ONLY(FIELD(sandbox.read_only)) },
 	{ NULL, OPT_VOLUME("/srv/data:/data:ro",
 		"mount a volume, or a directory of the service's machine, at DST",
@@ -121,6 +124,9 @@ static const struct opt create_table[] = {
 static const struct opt_conflict create_conflicts[] = {
 	{ "wait", "no-wait", "one requests what the other forbids" },
 	{ "json", "quiet", "one prints everything, the other only ids" },
+	{ "policy", "network", POLICY_FILE_ONLY },
+	{ "policy", "allow", POLICY_FILE_ONLY },
+	{ "policy", "deny", POLICY_FILE_ONLY },
 };
 
 static const struct opts create_opts = {
@@ -146,6 +152,8 @@ static json_t *spec_of(const struct create_options *o)
 	spec_put_number(spec, "idle_timeout_ms", o->idle_timeout_ms);
 	if (o->labels)
 		(void)json_object_set(spec, "labels", o->labels);
+	if (o->policy)
+		(void)json_object_set(spec, "network", o->policy);
 	if (o->no_wake)
 		(void)json_object_set_new(spec, "wake_on_use", json_false());
 	return spec;
@@ -183,6 +191,12 @@ static int print_made(const json_t *sandboxes, const struct create_options *o)
 	return status ? status : failed;
 }
 
+static int create_fail(const struct create_options *o, struct warren_error *err)
+{
+	policy_file_explain(o->policy, err);
+	return client_fail(&client_create, err);
+}
+
 static int create_many(struct client *c, json_t *spec, const struct create_options *o)
 {
 	AUTO_JSON json_t *body = json_pack("{s:[O], s:I}", "sandboxes", spec, "count",
@@ -195,7 +209,7 @@ static int create_many(struct client *c, json_t *spec, const struct create_optio
 	progress_about(o->quiet ? NULL : "creating sandboxes");
 	r = client_call(c, "POST", "/v1/sandboxes/batch", body, &made, &err);
 	progress_about(NULL);
-	return r < 0 ? client_fail(&client_create, &err)
+	return r < 0 ? create_fail(o, &err)
 		     : print_made(json_object_get(made, "sandboxes"), o);
 }
 
@@ -224,7 +238,7 @@ static int create_one(struct client *c, json_t *spec, const struct create_option
 
 	put_waiting(spec, o);
 	if (spec_make_sandbox(c, spec, &sandbox, &err) < 0)
-		return client_fail(&client_create, &err);
+		return create_fail(o, &err);
 	if (o->json)
 		return print_json(&client_create, sandbox);
 	say_broken(sandbox);
@@ -255,6 +269,7 @@ static int client_cmd_create(int argc, char **argv)
 		}
 	}
 	json_decref(o.labels);
+	json_decref(o.policy);
 	run_options_done(&o.sandbox);
 	return status;
 }

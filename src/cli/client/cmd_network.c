@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "cli/client/commands.h"
 #include "cli/client/network_suggest.h"
+#include "cli/client/policy_file.h"
 #include "cli/client/spec.h"
 #include "cli/client/table.h"
 #include "cli/common_options.h"
@@ -19,6 +20,7 @@
 
 struct cmd_network_options {
 	struct network_options network;
+	json_t *policy;
 	bool suggest;
 	bool json;
 };
@@ -30,6 +32,7 @@ static const struct opt network_table[] = {
 	{ "Change", OPT_NETWORK(FIELD(network.mode)) },
 	{ NULL, OPT_ALLOW(FIELD(network.rules)) },
 	{ NULL, OPT_DENY(FIELD(network.rules)) },
+	{ NULL, OPT_POLICY(FIELD(policy)) },
 	{ "Output", "suggest", 0, NULL, NULL,
 	  "print the smallest policy that would have sufficed, as options",
 	  opt_flag, FIELD(suggest) },
@@ -41,6 +44,10 @@ static const struct opt_conflict network_conflicts[] = {
 	{ "suggest", "network", "one suggests a policy, the other changes it" },
 	{ "suggest", "allow", "one suggests a policy, the other changes it" },
 	{ "suggest", "deny", "one suggests a policy, the other changes it" },
+	{ "suggest", "policy", "one suggests a policy, the other changes it" },
+	{ "policy", "network", POLICY_FILE_ONLY },
+	{ "policy", "allow", POLICY_FILE_ONLY },
+	{ "policy", "deny", POLICY_FILE_ONLY },
 };
 /* clang-format on */
 
@@ -294,8 +301,11 @@ static int network_get(struct client *c, const char *word,
 	char id[ID_LEN + 1], path[96];
 	int r = resolve_id_find_sandbox(c, word, id, err);
 
-	if (r == 0 && network_options_given(&o->network)) {
+	if (o->policy)
+		(void)json_object_set(body, "network", o->policy);
+	else
 		spec_put_network(body, &o->network);
+	if (r == 0 && json_object_size(body) > 0) {
 		(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s", id);
 		r = client_call(c, "PATCH", path, body, NULL, err);
 	}
@@ -333,10 +343,12 @@ static int run_network(int argc, char **argv)
 
 	if (command_operands(&client_network, argc, argv, &o, 1, 1, &words, &status)) {
 		status = network_show(*words, &o, &err);
+		policy_file_explain(o.policy, &err);
 		if (status < 0)
 			status = client_fail(&client_network, &err);
 	}
 	network_options_done(&o.network);
+	json_decref(o.policy);
 	return status;
 }
 
@@ -345,8 +357,8 @@ const struct command client_network = {
 	.summary = "Show or change what a sandbox may reach.",
 	.about =
 		"Shows the policy, live connections, and what was denied recently. With --network,\n"
-		"--allow or --deny, these options replace the policy, and connections that it no\n"
-		"longer allows end.\n",
+		"--allow, --deny or --policy, these options replace the policy, and connections\n"
+		"that it no longer allows end.\n",
 	.opts = &network_opts,
 	.run = run_network,
 	.complete = complete_sandbox,
