@@ -21,6 +21,8 @@
 #define WINDOW_MAX    16384U
 #define READS_MAX     128U /* number of windows to read before other work has its turn */
 #define OVERTAKEN_MAX 16U
+/* The largest counter: a cursor, which is at most a ring later, does not overflow. */
+#define COUNTER_MAX (UINT64_MAX >> 2)
 
 static int read_at(int fd, void *data, size_t size, uint64_t at)
 {
@@ -39,7 +41,8 @@ static int journal_read_header(int fd, struct journal_header *h)
 	    h->capacity < JOURNAL_CAPACITY_MIN - 7 ||
 	    h->capacity > JOURNAL_CAPACITY_MAX || h->capacity % 8 || h->head % 8 ||
 	    h->tail % 8 || h->head > h->tail || h->tail - h->head > h->capacity ||
-	    h->state >= JOURNAL_STATE_MAX)
+	    h->state >= JOURNAL_STATE_MAX ||
+	    (h->lost | h->skipped | h->written) > COUNTER_MAX)
 		return -EPROTO;
 	return 0;
 }
