@@ -71,7 +71,7 @@ def a_slow_pull_delays_only_the_files_of_deleted_snapshots():
             eq(v.rows("SELECT count(*) FROM snapshots WHERE state = 2"), [(2,)])
             ok(len(directories(v)) > len(before), directories(v))
             sh(v, box, f"head -c {3 * MIB} /dev/urandom >/srv/b")
-            refused(snapshot(v, box, "three"), 429, "quota_exceeded")
+            refused(snapshot(v, box, "three"), 429, "quota_exceeded", "of at most 9437184, and the new snapshot adds ")
             # Attempts are rare, and one process at a time.
             for _ in range(200):
                 ok(len(programs(v)) <= 1, programs(v))

@@ -30,7 +30,7 @@
 #define SNAPSHOT_ANSWER_MS 5000
 /* Delay of another attempt after a deletion failed; it doubles up to the maximum. */
 #define SNAPSHOT_RETRY_MS     1000
-#define SNAPSHOT_RETRY_MS_MAX 60000
+#define SNAPSHOT_RETRY_MS_MAX 30000
 #define SNAPSHOTS_AT_ONCE     8 /* maximum number that is created at the same time */
 #define SNAPSHOTS_OF_ONE      4 /* the same, for one tenant */
 /* Maximum number that may wait. If a client disconnects, its snapshot still waits. */
@@ -422,14 +422,15 @@ static void snapshot_op_fail(struct snapshot_op *op, const struct warren_error *
 		snapshot_sweep_soon(s);
 }
 
-static int snapshot_deny(struct service *s, const char *tenant, const char *what,
-			 uint64_t used, uint64_t maximum, struct warren_error *err)
+/* @more: what the new snapshot adds. */
+static int snapshot_deny(const struct snapshot_op *op, const char *what, uint64_t used,
+			 uint64_t more, uint64_t maximum, struct warren_error *err)
 {
 	(void)error_set(err, EUSERS,
 			"the tenant '%s' has %" PRIu64 " %s of at most %" PRIu64
-			": delete some",
-			tenant, used, what, maximum);
-	return service_deny(s, what, used, maximum, err);
+			", and the new snapshot adds %" PRIu64 ": delete some",
+			op->tenant, used, what, maximum, more);
+	return service_deny(op->service, what, used, maximum, err);
 }
 
 /* @more: number of bytes that are added. */
@@ -444,11 +445,10 @@ static int snapshot_check_quota(const struct snapshot_op *op, uint64_t more,
 		return r;
 	n -= op->recorded;
 	if (quota->snapshots && n >= quota->snapshots)
-		return snapshot_deny(op->service, op->tenant, "snapshots", n,
-				     quota->snapshots, err);
+		return snapshot_deny(op, "snapshots", n, 1, quota->snapshots, err);
 	if (quota->bytes && (more > quota->bytes || bytes > quota->bytes - more))
-		return snapshot_deny(op->service, op->tenant, "bytes of snapshots", bytes,
-				     quota->bytes, err);
+		return snapshot_deny(op, "bytes of snapshots", bytes, more, quota->bytes,
+				     err);
 	return 0;
 }
 
