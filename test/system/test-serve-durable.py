@@ -346,10 +346,10 @@ def incomplete_sandboxes_are_removed_after_a_restart():
                 time.sleep(0.02 * i)
                 w.kill("api", "warden")
             w.start()
-            w.match(seconds=10)
+            w.match(seconds=4 * WAIT)  # they are removed one after the other
             ok(all(s["state"] == "running" for s in w.sandboxes()), [s["state"] for s in w.sandboxes()])
             w.empty()
-        w.check_empty(seconds=10)
+        w.check_empty()
         eq(w.rows("SELECT sandboxes, memory FROM tenants WHERE name = 'local'"), [(0, 0)], "what is charged")
 
 
