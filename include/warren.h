@@ -357,7 +357,8 @@ WARREN_PUBLIC int warren_capture_network(struct warren_sandbox *sb,
  * (PEM), which the sandbox gets as WARREN_TRUST_FILE. Its last one is added
  * to the files in which the image keeps the certificates that its programs trust: the
  * copies are mounted over these files, so the files themselves do not change. A second
- * call changes nothing. -EOPNOTSUPP: the backend cannot do this.
+ * call changes nothing. -EOPNOTSUPP: the backend cannot do this. -EILSEQ: files or
+ * processes in the sandbox prevent it.
  */
 #define WARREN_TRUST_FILE "/etc/warren/ca-certificates.crt"
 WARREN_PUBLIC int warren_trust(struct warren_sandbox *sb, int bundle,

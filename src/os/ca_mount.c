@@ -317,11 +317,34 @@ static int ca_mount_enter(int ns, int flags, struct warren_error *err)
 	return 0;
 }
 
+/* Tell a failure of the machine from one that the files of the sandbox cause. */
+static int ca_mount_blame(int r, struct warren_error *err)
+{
+	if (r >= 0 || r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		return r;
+	err->code = CA_MOUNT_INSIDE;
+	return -CA_MOUNT_INSIDE;
+}
+
+static int ca_mount_files(struct ca_mounter *m, struct warren_error *err)
+{
+	int seen = -1, r;
+	ssize_t n = ca_mount_read_inside(m, CA_MOUNT_FILE, &seen);
+
+	if (n >= 0 && ca_mount_trusts(m, (size_t)n))
+		return 0;
+	if (n < 0 && n != -EFBIG && !ca_mount_is_missing(n))
+		return ca_mount_fail(CA_MOUNT_FILE, n, err);
+	r = ca_mount_make_tmpfs(m, err);
+	if (r == 0)
+		r = ca_mount_fill(m, err);
+	return r < 0 ? r : ca_mount_attach(m, err);
+}
+
 static int ca_mount_inside(int ns, int flags, int bundle, struct warren_error *err)
 {
 	struct ca_mounter m = { .tmpfs = -1 };
-	ssize_t n;
-	int seen = -1, r;
+	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(image_files); i++)
 		m.targets[i] = -1;
@@ -331,17 +354,7 @@ static int ca_mount_inside(int ns, int flags, int bundle, struct warren_error *e
 	r = ca_mount_take_bundle(&m, bundle, err);
 	if (r == 0)
 		r = ca_mount_enter(ns, flags, err);
-	if (r < 0)
-		return r;
-	n = ca_mount_read_inside(&m, CA_MOUNT_FILE, &seen);
-	if (n >= 0 && ca_mount_trusts(&m, (size_t)n))
-		return 0;
-	if (n < 0 && n != -EFBIG && !ca_mount_is_missing(n))
-		return ca_mount_fail(CA_MOUNT_FILE, n, err);
-	r = ca_mount_make_tmpfs(&m, err);
-	if (r == 0)
-		r = ca_mount_fill(&m, err);
-	return r < 0 ? r : ca_mount_attach(&m, err);
+	return r < 0 ? r : ca_mount_blame(ca_mount_files(&m, err), err);
 }
 
 /* Leave the caller's descriptors outside; @fds are those that are needed. */
@@ -398,11 +411,12 @@ int ca_mount(int ns, int flags, int bundle, struct warren_error *err)
 	(void)close(pair[0]);
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
+	if (pid > 0 && ready == 0)
+		return error_set(err, CA_MOUNT_INSIDE,
+				 "mount the certificates: the filesystem of the sandbox "
+				 "does not answer");
 	if (n != (ssize_t)sizeof(report))
-		return error_errno(err,
-				   pid < 0      ? (int)-n
-				   : ready == 0 ? ETIMEDOUT
-						: EIO,
+		return error_errno(err, pid < 0 ? (int)-n : EIO,
 				   "mount the certificates");
 	if (report.result < 0)
 		*err = report.err;

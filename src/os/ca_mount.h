@@ -15,6 +15,8 @@
 #ifndef OS_CA_MOUNT_H
 #define OS_CA_MOUNT_H
 
+#include <errno.h>
+
 #include "base/error.h"
 
 #define CA_MOUNT_DIR  "/etc/warren"
@@ -27,9 +29,11 @@
  * @bundle is a file with certificates (PEM), which becomes CA_MOUNT_FILE; its last
  * certificate is added to the files of the image. setns(2) with @ns and @flags enters the
  * sandbox: CLONE_NEWNS, and CLONE_NEWUSER if @ns is a pidfd of a process with a user
- * namespace. If the sandbox already trusts the certificate, nothing happens. -EINVAL: a
- * file is too large; -ETIMEDOUT: the filesystem of the sandbox does not answer.
+ * namespace. If the sandbox already trusts the certificate, nothing happens.
+ * -CA_MOUNT_INSIDE: the reason of the failure is in the sandbox, for example a file that
+ * is too large, or a filesystem that does not answer.
  */
+#define CA_MOUNT_INSIDE EILSEQ
 int ca_mount(int ns, int flags, int bundle, struct warren_error *err) MUST_CHECK;
 
 #endif /* OS_CA_MOUNT_H */

@@ -410,17 +410,6 @@ static int warden_do_egress(struct work *k, const void *msg UNUSED,
 	return egress_start(&k->w->policy, &k->w->egress, &k->fd, err);
 }
 
-/* Tell the api if the reason for a failure is in the sandbox. */
-static int trust_inside(struct warren_sandbox *sb, int bundle, struct warren_error *err)
-{
-	int r = warren_trust(sb, bundle, err);
-
-	if (r == -EOPNOTSUPP || r >= 0)
-		return r;
-	err->code = WIRE_FILES_INSIDE;
-	return -WIRE_FILES_INSIDE;
-}
-
 /* The certificates are those of the configuration: a request cannot choose any. */
 static int warden_do_trust(struct work *k, const void *msg, struct warren_error *err)
 {
@@ -432,7 +421,7 @@ static int warden_do_trust(struct work *k, const void *msg, struct warren_error 
 	if (r == 0)
 		r = warden_find(k, sandbox->id, &sb, err);
 	if (r == 0)
-		r = trust_inside(sb, bundle, err);
+		r = warren_trust(sb, bundle, err);
 	sb = warren_release(sb);
 	return r;
 }

@@ -232,6 +232,12 @@ static const char *count_mounts(struct warren_sandbox *sb)
 				"; true");
 }
 
+/* Such a failure is never reported as one of the files in the sandbox. */
+static bool is_of_machine(int code)
+{
+	return code == ENOMEM || code == EMFILE || code == ENFILE;
+}
+
 TEST(a_certificate_is_added_once_or_not_at_all)
 {
 	int bundle = make_bundle();
@@ -250,7 +256,10 @@ TEST(a_certificate_is_added_once_or_not_at_all)
 			r = warren_trust(sb, bundle, &err);
 			failed = faults_disarm();
 			EQ(sandbox_count_fds(), before);
-			EQ(r, failed ? -codes[i] : 0);
+			if (!failed || r != -CA_MOUNT_INSIDE)
+				EQ(r, failed ? -codes[i] : 0);
+			else
+				OK(!is_of_machine(codes[i]));
 			if (failed)
 				STREQ(count_mounts(sb), "0\n0\n0\n0");
 			GOOD(warren_trust(sb, bundle, &err));
