@@ -4,9 +4,9 @@
  * run directory, and the directory with saved files
  *
  * The number is kept in memory, and read again from these directories when it reaches the
- * maximum: sandboxes also end without the warden, and if the number were too high,
- * requests would be refused forever. It is never too low, because only the request that
- * destroyed a sandbox decreases it.
+ * maximum, at most once a second: sandboxes also end without the warden, and if the
+ * number were too high, requests would be refused forever. It is never too low, because
+ * only the request that destroyed a sandbox decreases it.
  */
 #include "warden/claim.h"
 
@@ -21,11 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/list.h"
 
 #define STATE_SUFFIX ".state"
-#define AWAIT_S      2 /* maximum time to wait for a claim to end */
+#define AWAIT_S      2             /* maximum time to wait for a claim to end */
+#define LOOK_NS      1000000000ULL /* minimum time between two looks */
 
 struct claims {
 	pthread_mutex_t lock;
@@ -37,6 +39,7 @@ struct claims {
 	uint64_t max, n;
 	uint64_t creating; /* sandboxes that are counted in n, but may have no state file
 			      yet */
+	uint64_t looked;   /* time of the last look at the directories, in ns */
 };
 
 /*
@@ -196,8 +199,13 @@ int claims_count(struct claims *all)
 	if (!all->max)
 		return 0;
 	(void)pthread_mutex_lock(&all->lock);
-	if (all->n >= all->max)
+	/* Other requests wait for the lock: a client must not cause one look after
+	 * another.
+	 */
+	if (all->n >= all->max && clock_now() - all->looked >= LOOK_NS) {
 		all->n = claims_look(all) + all->creating;
+		all->looked = clock_now();
+	}
 	if (all->n >= all->max)
 		r = -EDQUOT;
 	else
