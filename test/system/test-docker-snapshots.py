@@ -7,6 +7,8 @@ Prints TAP. The test starts a separate daemon. test-docker-suites.py has the tes
 import glob
 import os
 import re
+import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -203,6 +205,64 @@ def requests_wait_while_the_files_are_copied():
             t.join(WAIT)
         eq((answers["file"].body, answers["run"].json()["stdout"]), (b"1", "on\n"), answers)
         w.delete(box)
+
+
+@test
+def a_reset_whose_snapshot_is_gone_keeps_the_files():
+    with world(docker()) as w:
+        first = make(w)
+        sh(w, first, "echo base >/srv/x")
+        made = snapshot(w, first, "base", status=201).json()
+        box = w.create(snapshot="base", backend="docker")
+        sh(w, box, "echo own >/srv/y")
+        reset(w, box, status=200)  # the control
+        eq(sh(w, box, "echo /srv/*; echo own >/srv/y"), "/srv/x\n")
+        subprocess.run([f"{BUILD}/warren", "image", "rm", f"warren.snapshot/{made['id']}"], check=True, capture_output=True,
+                       env={**os.environ, "WARREN_STATE": w.state, "WARREN_LIBEXEC": BUILD})
+        for _ in range(2):
+            r = reset(w, box)
+            ok(r.status >= 400 and "it cannot be reset, and keeps its files" in r.json()["message"], r)
+            eq(sh(w, box, "cat /srv/x /srv/y"), "base\nown\n")
+        for each in (first, box):
+            w.delete(each)
+
+
+class CreateProxy(Proxy):
+    """Holds requests for containers until .gate is open, and then refuses them, if .held is a list."""
+    held, gate = None, None
+
+    def judge(self, data):
+        if self.held is None or not data.startswith(b"POST /containers/create"):
+            return None
+        self.held.append(data)
+        self.gate.wait(WAIT)
+        return FAILED
+
+
+@test
+def copies_of_a_failed_fork_are_deleted_when_the_database_can_be_written():
+    with CreateProxy(docker()) as d, world(d) as w:
+        box, answers = make(w), []
+        d.gate, d.held = threading.Event(), []
+
+        def fork():
+            with w.client() as c:
+                answers.append(c.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": 2}))
+        asking = threading.Thread(target=fork)
+        asking.start()
+        until(lambda: len(d.held) == 2, "no containers are requested")
+        db = sqlite3.connect(f"{w.state}/serve/warren.db", timeout=WAIT, isolation_level=None)
+        db.execute("BEGIN IMMEDIATE")
+        d.gate.set()
+        asking.join(WAIT)
+        ok(answers and answers[0].status >= 400, answers)
+        db.execute("ROLLBACK")
+        db.close()
+        until(lambda: [b["id"] for b in w.get("/v1/sandboxes")["sandboxes"]] == [box], lambda: w.get("/v1/sandboxes"))
+        d.held = None
+        eq(w.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": 1}, status=201).status, 201)  # the control
+        for b in w.get("/v1/sandboxes")["sandboxes"]:
+            w.delete(b["id"])
 
 
 if __name__ == "__main__":

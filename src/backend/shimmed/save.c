@@ -298,6 +298,8 @@ static int shimmed_note_image(const struct shimmed_sandbox *sandbox, int dir,
 		: !image ? -ENOENT
 			 : fd_write_all(fd, image, strlen(image));
 
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
 	if (r < 0)
 		return error_errno(err, -r, "record the image of its files");
 	(void)snprintf(saved, sizeof(saved), "%s.%s/%s", k->kind, k->name,
@@ -346,13 +348,16 @@ static int shimmed_fill_reset(struct shimmed_sandbox *sandbox, int dir,
 {
 	AUTO_CLOSE int mark =
 		openat(dir, "reset", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int r = 0;
 
 	if (mark < 0)
 		return error_errno(err, errno, "record that it has no files");
 	/* A daemon knows what it has created the sandbox from. */
-	return backend_kind_find(sandbox->engine->kind)->daemon
-		       ? 0
-		       : shimmed_note_image(sandbox, dir, err);
+	if (!backend_kind_find(sandbox->engine->kind)->daemon)
+		r = shimmed_note_image(sandbox, dir, err);
+	if (r == 0 && fsync(dir) < 0)
+		r = error_errno(err, errno, "write the record to disk");
+	return r;
 }
 
 /* @upper: -1: the platform keeps the files. */

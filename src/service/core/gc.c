@@ -67,7 +67,10 @@ static int put_right(struct sandbox *sandbox)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (sandbox->moving || sandbox->jobs)
-		return 0;
+		return sandbox->discarded && !sandbox->moving ? -EAGAIN : 0;
+	if (sandbox->discarded && sandbox->row.state != SANDBOX_DELETING &&
+	    sandbox_move(sandbox, SANDBOX_DELETING, NULL, &ignored) < 0)
+		return -EAGAIN;
 	if (sandbox->row.state == SANDBOX_CREATING)
 		return sandbox_move(sandbox, SANDBOX_FAILED,
 				    sandbox->broke.code ? sandbox->broke.msg

@@ -103,6 +103,7 @@ struct sandbox {
 	int64_t touched; /* when last_used was last written */
 	bool asking;     /* the sandbox is in the list service.asking */
 	bool moving;     /* a pause, resume or deletion is in progress */
+	bool discarded;  /* no client knows it, and it could not be deleted yet */
 	bool working;    /* next_job() is running */
 	bool auto_paused, wake_on_use;
 	enum sandbox_action on_idle, on_ttl;

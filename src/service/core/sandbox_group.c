@@ -70,6 +70,7 @@ static void discard_idle(struct service *s, struct sandbox **all, size_t n)
 			sandbox_unmake(all[i], service_ignore, NULL);
 		} else {
 			/* gc.c tries again. */
+			all[i]->discarded = true;
 			survive(s, sandbox_refresh(all[i], &err));
 			service_untidy(s);
 			sandbox_next_job(all[i]);

@@ -224,7 +224,11 @@ static int create_save_source(const struct shim_sandbox *p, const char *source,
 				 0600);
 	int r = fd < 0 ? -errno : fd_write_all(fd, source, strlen(source));
 
-	if (r == 0 && renameat(dir, SHIM_SAVED_IMAGE "~", dir, SHIM_SAVED_IMAGE) < 0)
+	/* It is on disk before the container is removed, which has the only other record.
+	 */
+	if (r == 0 && (fsync(fd) < 0 ||
+		       renameat(dir, SHIM_SAVED_IMAGE "~", dir, SHIM_SAVED_IMAGE) < 0 ||
+		       fsync(dir) < 0))
 		r = -errno;
 	return r < 0 ? error_errno(err, -r, "%s: record its image", p->name) : 0;
 }
@@ -369,6 +373,26 @@ static int create_take_snapshot(struct docker *d, const struct shim_sandbox *p,
 	return 0;
 }
 
+/*
+ * A reset cannot be completed, because the image or the snapshot is gone, but the old
+ * container still has all files: give up the reset, so that it can wake with them.
+ */
+static void create_give_up_reset(struct docker *d, const struct shim_sandbox *p, int r,
+				 struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLOSE int dir = -1;
+
+	if ((r != -ENOMEDIUM && r != -ENOENT) || !shim_sandbox_is_reset(p) ||
+	    docker_inspect(d, p, &ignored) <= 0)
+		return;
+	dir = shim_sandbox_saved(p, "", O_RDONLY | O_DIRECTORY);
+	if (dir < 0 || unlinkat(dir, SHIM_SAVED_RESET, 0) < 0 || fsync(dir) < 0)
+		return;
+	(void)unlinkat(dir, SHIM_SAVED_IMAGE, 0);
+	(void)error_wrap(err, "it cannot be reset, and keeps its files");
+}
+
 static int docker_create_container(struct docker *d, struct shim_sandbox *p,
 				   const struct warren_spec *spec,
 				   const struct docker_info *info,
@@ -427,6 +451,8 @@ int docker_create(struct shim_sandbox *p, const struct warren_spec *requested,
 	if (r == 0)
 		r = create_prepare(&d, p, spec, &info, &limits, err);
 	p->clean = r < 0;
+	if (r < 0 && requested->restore)
+		create_give_up_reset(&d, p, r, err);
 	if (r < 0)
 		return r;
 	if (requested->restore && !spec->restore)
