@@ -17,7 +17,8 @@
 #define LOOKUP_BUCKETS 64
 /* Number of results that are delivered in one turn of the loop. */
 #define LOOKUP_TURN 16
-#define LOOKUP_COST 1000 /* of a query, in units of credit; the rate is units per ms */
+/* Credit for a query; the rate is credit per ms. */
+#define LOOKUP_COST UINT64_C(1000)
 
 enum lookup_state {
 	LOOKUP_WAITING, /* in the queue of its client; then LOOKUP_RUNNING */

@@ -23,6 +23,7 @@
 #define EGRESS_LOOKUP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "egress/resolver.h"
 
@@ -31,7 +32,7 @@
 #define LOOKUP_WAITING_MAX  8192 /* names of a sandbox that wait */
 #define LOOKUP_RATE         200  /* queries of a sandbox per second, by default */
 #define LOOKUP_RATE_MAX     1000000
-#define LOOKUP_BURST_S      5
+#define LOOKUP_BURST_S      UINT64_C(5)
 #define LOOKUP_NEGATIVE_MS  2000
 #define LOOKUP_NEGATIVE_MAX 16 /* names of a sandbox that have no addresses */
 
