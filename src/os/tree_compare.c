@@ -2,33 +2,77 @@
 /* tree_compare.c - compare two entries of directories: attributes and contents */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/macro.h"
 #include "os/tree_walk.h"
 
-bool tree_has_attribute(const char *name)
+#define OVERLAY_PREFIX  "user.overlay."
+#define OVERLAY_ESCAPED "user.overlay.overlay."
+
+bool tree_is_layer(int fd)
 {
-	return strncmp(name, "user.overlay.", 13) != 0 &&
-	       (strncmp(name, "user.", 5) == 0 ||
-		strncmp(name, "system.posix_acl_", 17) == 0 ||
-		strcmp(name, "security.capability") == 0);
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) < 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC;
 }
 
-static size_t compare_count(const char *names, ssize_t size)
+static bool attribute_begins(const char *name, const char *prefix)
 {
+	return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static void attribute_name(struct tree_attribute *ret, const char *prefix,
+			   const char *rest)
+{
+	(void)snprintf(ret->name, sizeof(ret->name), "%s%s", prefix, rest);
+}
+
+bool tree_attribute_shown(bool layer, bool all, const char *stored,
+			  struct tree_attribute *ret)
+{
+	if (layer && attribute_begins(stored, OVERLAY_ESCAPED))
+		attribute_name(ret, OVERLAY_PREFIX, stored + strlen(OVERLAY_ESCAPED));
+	else if (layer && attribute_begins(stored, OVERLAY_PREFIX))
+		return false;
+	else
+		attribute_name(ret, "", stored);
+	return attribute_begins(stored, "user.") ||
+	       attribute_begins(stored, "system.posix_acl_") ||
+	       strcmp(stored, "security.capability") == 0 ||
+	       (all && attribute_begins(stored, "security."));
+}
+
+void tree_attribute_stored(bool layer, const struct tree_attribute *shown,
+			   struct tree_attribute *ret)
+{
+	if (layer && attribute_begins(shown->name, OVERLAY_PREFIX))
+		attribute_name(ret, OVERLAY_ESCAPED,
+			       shown->name + strlen(OVERLAY_PREFIX));
+	else
+		*ret = *shown;
+}
+
+static size_t compare_count(const struct tree_compare *c, bool layer, const char *names,
+			    ssize_t size)
+{
+	struct tree_attribute shown;
 	size_t n = 0;
 
 	for (const char *name = names; name < names + size; name += strlen(name) + 1)
-		n += tree_has_attribute(name);
+		n += tree_attribute_shown(layer, c->all, name, &shown);
 	return n;
 }
 
 /* An O_PATH descriptor has no attributes, so links and special files have none here. */
 static int compare_attributes(struct tree_compare *c, const int fds[2])
 {
+	const bool layer[2] = { tree_is_layer(fds[0]), tree_is_layer(fds[1]) };
 	ssize_t sizes[2];
 
 	for (size_t i = 0; i < 2; i++) {
@@ -38,17 +82,21 @@ static int compare_attributes(struct tree_compare *c, const int fds[2])
 		if (sizes[i] < 0)
 			sizes[i] = 0;
 	}
-	if (compare_count(c->names[0], sizes[0]) != compare_count(c->names[1], sizes[1]))
+	if (compare_count(c, layer[0], c->names[0], sizes[0]) !=
+	    compare_count(c, layer[1], c->names[1], sizes[1]))
 		return 0;
 	for (const char *name = c->names[0]; name < c->names[0] + sizes[0];
 	     name += strlen(name) + 1) {
+		struct tree_attribute shown, stored;
 		ssize_t n[2];
 
-		if (!tree_has_attribute(name))
+		if (!tree_attribute_shown(layer[0], c->all, name, &shown))
 			continue;
-		for (size_t i = 0; i < 2; i++)
-			n[i] = fgetxattr(fds[i], name, c->values[i],
+		for (size_t i = 0; i < 2; i++) {
+			tree_attribute_stored(layer[i], &shown, &stored);
+			n[i] = fgetxattr(fds[i], stored.name, c->values[i],
 					 sizeof(c->values[i]));
+		}
 		if (n[0] < 0 || n[0] != n[1] ||
 		    memcmp(c->values[0], c->values[1], (size_t)n[0]) != 0)
 			return 0;

@@ -168,32 +168,54 @@ static int restore_remove(struct tree_walk *w, const struct tree_pair *p)
 
 /* --------------------------------------------------------------- the third pass */
 
+/*
+ * A security module of the machine may forbid changes of its attributes. Then the sandbox
+ * could not change them either.
+ */
+static bool restore_may_fail(const struct tree_attribute *a)
+{
+	return (errno == EPERM || errno == EACCES || errno == EOPNOTSUPP) &&
+	       strncmp(a->name, "security.", 9) == 0 &&
+	       strcmp(a->name, "security.capability") != 0;
+}
+
 static int restore_remove_attributes(struct restore_state *s, int from, int to)
 {
+	const bool layers[2] = { tree_is_layer(from), tree_is_layer(to) };
 	char *names = s->compare.names[1];
 	ssize_t n = flistxattr(to, names, sizeof(s->compare.names[1]));
 
 	for (const char *name = names; n > 0 && name < names + n;
-	     name += strlen(name) + 1)
-		if (tree_has_attribute(name) && fgetxattr(from, name, NULL, 0) < 0 &&
-		    fremovexattr(to, name) < 0)
+	     name += strlen(name) + 1) {
+		struct tree_attribute shown, stored;
+
+		if (!tree_attribute_shown(layers[1], true, name, &shown))
+			continue;
+		tree_attribute_stored(layers[0], &shown, &stored);
+		if (fgetxattr(from, stored.name, NULL, 0) < 0 &&
+		    fremovexattr(to, name) < 0 && !restore_may_fail(&shown))
 			return -errno;
+	}
 	return 0;
 }
 
 static int restore_attributes(struct restore_state *s, int from, int to)
 {
+	const bool layers[2] = { tree_is_layer(from), tree_is_layer(to) };
 	char *names = s->compare.names[0], *value = s->compare.values[0];
 	ssize_t n = flistxattr(from, names, sizeof(s->compare.names[0]));
 
 	for (const char *name = names; n > 0 && name < names + n;
 	     name += strlen(name) + 1) {
+		struct tree_attribute shown, stored;
 		ssize_t size;
 
-		if (!tree_has_attribute(name))
+		if (!tree_attribute_shown(layers[0], true, name, &shown))
 			continue;
+		tree_attribute_stored(layers[1], &shown, &stored);
 		size = fgetxattr(from, name, value, sizeof(s->compare.values[0]));
-		if (size < 0 || fsetxattr(to, name, value, (size_t)size, 0) < 0)
+		if (size < 0 || (fsetxattr(to, stored.name, value, (size_t)size, 0) < 0 &&
+				 !restore_may_fail(&shown)))
 			return -errno;
 	}
 	return restore_remove_attributes(s, from, to);
@@ -320,10 +342,10 @@ static int restore_file(struct restore_state *s, const struct tree_pair *p)
 	return tree_compare(&s->compare, p, true) == 1 ? 0 : restore_rewrite(s, p);
 }
 
-/* Did the file have several names? */
+/* Did the file have several names, in the upper directory or in the lower one? */
 static bool restore_had_names(const struct tree_pair *p)
 {
-	return p->old.in_upper && p->old.st.st_nlink > 1;
+	return p->old.exists && !S_ISDIR(p->old.st.st_mode) && p->old.st.st_nlink > 1;
 }
 
 /* Link to @path below @root, which may be longer than the kernel accepts. */
@@ -361,7 +383,8 @@ static int restore_linked(struct restore_state *s, const struct tree_pair *p)
 	const char *other = NULL;
 
 	s->fresh = false;
-	if (restore_links_full(s->links) && !restore_had_names(p))
+	/* There is room for all files of the copy with several names. */
+	if (restore_links_full(s->links) && !(restore_had_names(p) && p->old.in_upper))
 		return p->new.exists ? restore_replace(s, p) : restore_file(s, p);
 	switch (restore_links_find(s->links, &p->old.st, new, &other)) {
 	case RESTORE_LINK_SAME:
@@ -499,6 +522,7 @@ int tree_restore(struct tree_restore *t, struct warren_error *err)
 		return error_errno(err, ENOMEM, "restore the files");
 	s->t = t;
 	s->err = err;
+	s->compare.all = true;
 	s->roots[0] = t->root;
 	t->removed = t->restored = t->changed = 0;
 	r = restore_run(s);

@@ -82,6 +82,7 @@ int tree_walk(struct tree_walk *w, const struct tree_side *old,
 
 /* Buffers for a comparison. */
 struct tree_compare {
+	bool all; /* compare the attributes of the machine's security modules as well */
 	char names[2][64U << 10];
 	char values[2][64U << 10];
 };
@@ -93,7 +94,25 @@ struct tree_compare {
  */
 int tree_compare(struct tree_compare *c, const struct tree_pair *pair, bool dir_times);
 
-/* Return whether an attribute belongs to a file, and not to its overlay or machine. */
-bool tree_has_attribute(const char *name);
+/*
+ * Attributes have the names that a user of the overlay sees. A layer has others: there,
+ * user.overlay.* are marks of the overlay itself, and attributes of files with such a
+ * name have another prefix.
+ */
+struct tree_attribute {
+	char name[256];
+};
+
+/* Is it a file of a layer? Otherwise, it is shown by an overlay. */
+bool tree_is_layer(int fd);
+/*
+ * Get the name of the attribute @stored of a file. Return false if it belongs to the
+ * overlay, or to the machine unless @all is set.
+ */
+bool tree_attribute_shown(bool layer, bool all, const char *stored,
+			  struct tree_attribute *ret);
+/* Get the name under which the attribute @shown is stored. */
+void tree_attribute_stored(bool layer, const struct tree_attribute *shown,
+			   struct tree_attribute *ret);
 
 #endif /* OS_TREE_WALK_H */

@@ -33,6 +33,11 @@ static const char *const fill =
 	"import os\n"
 	"os.setxattr('/srv/plain', 'user.note', b'a\\0b')\n"
 	"os.setxattr('/srv/d', 'user.dir', b'yes')\n"
+	/* Names of overlays inside, and of security modules, where the kernel permits them. */
+	"for path in '/srv/plain', '/srv/d', '/srv/gone', '/srv/gone/deep/file', '/etc/alternatives', '/etc/bash.bashrc':\n"
+	"  for name in 'user.overlay.opaque', 'user.overlay.redirect', 'user.overlay.overlay.origin', 'security.selinux':\n"
+	"    try: os.setxattr(path, name, b'y')\n"
+	"    except OSError: pass\n"
 	"EOF\n";
 
 static const char *const spoil =
@@ -47,6 +52,11 @@ static const char *const spoil =
 	"os.setxattr('/srv/plain', 'user.note', b'changed')\n"
 	"os.setxattr('/srv/plain', 'user.more', b'more')\n"
 	"os.removexattr('/srv/d', 'user.dir')\n"
+	"for path in '/srv/plain', '/srv/d', '/etc/alternatives':\n"
+	"  for name in os.listxattr(path):\n"
+	"    if name != 'user.note': os.removexattr(path, name)\n"
+	"try: os.setxattr('/srv/empty', 'user.overlay.whiteout', b'y')\n"
+	"except OSError: pass\n"
 	"EOF\n"
 	"d=/srv/deepest; mkdir $d; cd $d; i=0; while [ $i -lt 700 ]; do mkdir d; cd d; i=$((i+1)); done; echo x > f";
 

@@ -71,6 +71,25 @@ def a_socket_in_place_of_a_directory_does_not_keep_it_away():
 
 
 @test
+def names_of_one_file_of_the_image_are_one_file_again():
+    source = w.create(image="host")
+    sh(source, "mkdir -p /srv/l/m; cd /srv/l; echo text >a; ln a b; ln a m/c; echo other >d")
+    image = w.post(f"/v1/sandboxes/{source}/snapshots", {"name": "linked"}, status=201)
+    box = w.create(image="linked")
+    files = "cd /srv/l; stat -c '%n %h %s %Y' a b m/c d; stat -c %i a b m/c d | uniq -c | wc -l"
+    before = sh(box, files)
+    for command in ("rm -rf /srv/l", "rm -rf /srv/l; mkdir /srv/l; echo new >/srv/l/b", "cd /srv/l; rm a b m/c; echo x >>d"):
+        sh(box, command, undoable=True)
+        undo(box)
+        eq(sh(box, files), before, command)
+        eq(sh(box, "cd /srv/l; echo more >>b; cat m/c"), "text\nmore\n", command)
+        w.ask("POST", f"/v1/sandboxes/{box}/reset", status=200)
+    w.delete(box)
+    w.delete(source)
+    w.ask("DELETE", f"/v1/snapshots/{image['id']}", status=204)
+
+
+@test
 def only_the_last_command_can_be_undone():
     box = w.create(image="host")
     sh(box, "echo 1 >/srv/x", undoable=True)
