@@ -453,8 +453,8 @@ WARREN_PUBLIC int warren_diff(struct warren_sandbox *sb, int fd, struct warren_d
 			      struct warren_error *err);
 /*
  * Keep a copy of the files of a durable sandbox in the state directory, for
- * warren_undo(). It replaces an earlier one. All processes are stopped until the copy is
- * complete. -ENOSPC: the message says how much space is needed.
+ * warren_undo(). It replaces an earlier one (see warren_undo_settle()). All processes are
+ * stopped until the copy is complete. -ENOSPC: the message says how much space is needed.
  */
 WARREN_PUBLIC int warren_undo_keep(struct warren_sandbox *sb, struct warren_saved *ret,
 				   struct warren_error *err);
@@ -474,6 +474,13 @@ struct warren_undone {
  */
 WARREN_PUBLIC int warren_undo(struct warren_sandbox *sb, struct warren_undone *ret,
 			      struct warren_error *err);
+/*
+ * Say what became of the command for which warren_undo_keep() made the copy, because an
+ * earlier copy is kept until then. If it has @started, the earlier copy is removed.
+ * Otherwise, the new one is removed, and the earlier one, if there is one, replaces it.
+ */
+WARREN_PUBLIC int warren_undo_settle(struct warren *w, const char *id, bool started,
+				     struct warren_error *err);
 /* Remove the copy for warren_undo(); it is no error if there is none. */
 WARREN_PUBLIC int warren_undo_forget(struct warren *w, const char *id,
 				     struct warren_error *err);

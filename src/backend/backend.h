@@ -150,6 +150,8 @@ struct backend_ops {
 			 struct warren_saved *ret, struct warren_error *err);
 	int (*undo)(void *state, struct backend_sandbox *sandbox,
 		    struct warren_undone *ret, struct warren_error *err);
+	int (*undo_settle)(void *state, const char *id, bool started,
+			   struct warren_error *err);
 	int (*undo_forget)(void *state, const char *id, struct warren_error *err);
 	/* On success, the sandbox has ended and @sandbox is freed. */
 	int (*hibernate)(void *state, struct backend_sandbox *sandbox,

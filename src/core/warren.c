@@ -344,6 +344,12 @@ int warren_undo(struct warren_sandbox *sb, struct warren_undone *ret,
 	return r < 0 ? error_wrap(err, "restore the files of '%s'", sb->sandbox->id) : 0;
 }
 
+int warren_undo_settle(struct warren *w, const char *id, bool started,
+		       struct warren_error *err)
+{
+	return w->ops->undo_settle ? w->ops->undo_settle(w->state, id, started, err) : 0;
+}
+
 int warren_undo_forget(struct warren *w, const char *id, struct warren_error *err)
 {
 	return w->ops->undo_forget ? w->ops->undo_forget(w->state, id, err) : 0;

@@ -38,6 +38,8 @@ static const struct {
 	[WIRE_SNAPSHOT] = { sizeof(struct warden_proto_snapshot), false, true },
 	[WIRE_RESET] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_CANCEL] = { sizeof(struct warden_proto_cancel), false, false },
+	[WIRE_UNDO_STARTED] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_UNDO_BACK] = { sizeof(struct warden_proto_sandbox), false, true },
 };
 
 /* Return the number of strings in warden_proto_create before the environment: the texts

@@ -84,6 +84,9 @@ enum warden_proto_type {
 	 * request is always answered with success.
 	 */
 	WIRE_CANCEL,
+	/* struct warden_proto_sandbox: warren_undo_settle(), started or not */
+	WIRE_UNDO_STARTED,
+	WIRE_UNDO_BACK,
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */

@@ -325,6 +325,15 @@ static int warden_do_undo(struct work *k, const void *msg, struct warren_error *
 	return r;
 }
 
+static int warden_do_undo_settle(struct work *k, const void *msg,
+				 struct warren_error *err)
+{
+	const struct warden_proto_sandbox *sandbox = msg;
+
+	return warren_undo_settle(k->engine, sandbox->id,
+				  sandbox->h.type == WIRE_UNDO_STARTED, err);
+}
+
 static int warden_do_undo_forget(struct work *k, const void *msg,
 				 struct warren_error *err)
 {
@@ -533,6 +542,8 @@ static const struct {
 	[WIRE_UNDO_KEEP] = { warden_do_undo_keep, true },
 	[WIRE_UNDO] = { warden_do_undo, true },
 	[WIRE_UNDO_FORGET] = { warden_do_undo_forget, false },
+	[WIRE_UNDO_STARTED] = { warden_do_undo_settle, false },
+	[WIRE_UNDO_BACK] = { warden_do_undo_settle, false },
 	[WIRE_SNAPSHOT] = { warden_do_snapshot, true },
 	[WIRE_RESET] = { warden_do_reset, true },
 	[WIRE_VOLUME] = { warden_do_volume, false },
@@ -642,6 +653,7 @@ static bool warden_copies(const struct warden_proto_header *h)
 	return h->type == WIRE_HIBERNATE || h->type == WIRE_DIFF ||
 	       h->type == WIRE_UNDO_KEEP || h->type == WIRE_UNDO ||
 	       h->type == WIRE_SNAPSHOT || h->type == WIRE_UNDO_FORGET ||
+	       h->type == WIRE_UNDO_STARTED || h->type == WIRE_UNDO_BACK ||
 	       h->type == WIRE_TRUST ||
 	       (h->type == WIRE_CREATE && create->flags & SPEC_RESTORE_BIT);
 }

@@ -76,6 +76,8 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_SNAPSHOT] = sizeof(struct warden_proto_snapshot),
 	[WIRE_RESET] = sizeof(struct warden_proto_sandbox),
 	[WIRE_CANCEL] = sizeof(struct warden_proto_cancel),
+	[WIRE_UNDO_STARTED] = sizeof(struct warden_proto_sandbox),
+	[WIRE_UNDO_BACK] = sizeof(struct warden_proto_sandbox),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)

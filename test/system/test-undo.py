@@ -31,6 +31,10 @@ def nothing_to_undo(box):
     refused(w.ask("POST", f"/v1/sandboxes/{box}/undo"), 409, "wrong_state", "nothing to undo")
 
 
+def still_running(box):
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/undo"), 409, "wrong_state", "still running")
+
+
 def read(box, path):
     """Reads a file without running a command, after which nothing could be undone."""
     r = w.ask("GET", f"/v1/sandboxes/{box}/files", query={"path": path})
@@ -67,6 +71,65 @@ def a_socket_in_place_of_a_directory_does_not_keep_it_away():
     undo(box)
     eq(read(box, "/srv/d/x"), "kept\n")
     eq(sh(box, "ls /srv; test -S /srv/old && echo socket"), "d\nnew\nold\nsocket\n")  # sockets of servers stay
+    w.delete(box)
+
+
+@test
+def a_command_can_be_undone_when_it_has_ended():
+    box = w.create(image="host")
+    sh(box, "echo 1 >/srv/x; (while :; do sleep 1; done) >/dev/null 2>&1 &")
+    for restarts in (False, True):
+        runs = w.exec(box, ["sh", "-c", "echo 2 >/srv/x; exec sleep 1000"], undoable=True)
+        until(lambda: read(box, "/srv/x") == "2\n", "it runs")
+        if restarts:
+            w.kill("api")
+            w.ready()
+        still_running(box)
+        eq(read(box, "/srv/x"), "2\n")
+        w.ask("POST", f"/v1/sandboxes/{box}/execs/{runs}/signal", {"signal": "KILL"}, status=204)
+        w.result(box, runs)
+        undo(box)
+        eq(read(box, "/srv/x"), "1\n")
+    # Commands that began before do not matter, whether they run or not.
+    older = w.exec(box, ["sleep", "1000"])
+    sh(box, "echo 3 >/srv/x", undoable=True)
+    undo(box)
+    eq((read(box, "/srv/x"), w.get(f"/v1/sandboxes/{box}/execs/{older}")["state"]), ("1\n", "running"))
+    w.delete(box)
+
+
+@test
+def a_command_that_does_not_start_is_not_the_last_one():
+    box = w.create(image="host")
+    at = f"/v1/sandboxes/{box}"
+    missing = {"argv": ["/does/not/exist"], "undoable": True}
+
+    def copies():
+        return sorted(os.listdir(f"{w.state}/undo"))
+    eq(w.ask("POST", f"{at}/run", missing).status, 422)
+    nothing_to_undo(box)
+    sh(box, "echo 1 >/srv/x", undoable=True)
+    for _ in range(2):
+        eq(w.ask("POST", f"{at}/run", missing).status, 422)
+    undo(box)
+    eq(read(box, "/srv/x"), 404)
+    nothing_to_undo(box)
+    sh(box, "echo 1 >/srv/x", undoable=True)
+    sh(box, "echo 2 >/srv/x", undoable=True)
+    until(lambda: copies() == [box], "there is one copy")
+    eq(w.ask("POST", f"{at}/run", missing).status, 422)
+    until(lambda: copies() == [box], "there is one copy")
+    undo(box)
+    eq(read(box, "/srv/x"), "1\n")
+    # The command before still runs.
+    runs = w.exec(box, ["sh", "-c", "echo 3 >/srv/x; exec sleep 1000"], undoable=True)
+    until(lambda: read(box, "/srv/x") == "3\n", "it runs")
+    eq(w.ask("POST", f"{at}/run", missing).status, 422)
+    still_running(box)
+    w.ask("POST", f"{at}/execs/{runs}/signal", {"signal": "KILL"}, status=204)
+    w.result(box, runs)
+    undo(box)
+    eq(read(box, "/srv/x"), "1\n")
     w.delete(box)
 
 
@@ -159,13 +222,19 @@ def each_command_of_an_undoable_session_can_be_undone():
     eq(run("echo 4 >/srv/x")["new_state"], True)
     undo(box)
     eq((read(box, "/srv/x"), w.get(f"{at}/{shown['id']}")["undoable"]), ("1\n", True))
-    # A busy session refuses a command, and the one that runs can still be undone.
+    # A busy session refuses a command. The one that runs can be undone when it has ended.
     run("echo 5 >/srv/x")
     with w.client() as busy:
         busy.open().request("POST", f"{at}/{shown['id']}/run", json.dumps({"command": "echo 6 >/srv/x; sleep 1000"}),
                             {"Content-Type": "application/json"})
         until(lambda: read(box, "/srv/x") == "6\n", "it runs")
         refused(w.ask("POST", f"{at}/{shown['id']}/run", {"command": "true"}), 409, "session_busy")
+        still_running(box)
+        w.kill("api")
+        w.ready()
+        still_running(box)
+        w.ask("POST", f"{at}/{shown['id']}/interrupt", {}, status=204)
+        until(lambda: w.get(f"{at}/{shown['id']}")["state"] == "idle", "its end")
         undo(box)
     eq(read(box, "/srv/x"), "5\n")
     w.delete(box)

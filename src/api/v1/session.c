@@ -543,8 +543,8 @@ static bool v1_session_is_undoable(const struct call *c, const struct session *s
 	return body_bool(&c->body, "undoable") || session_row(session)->undoable;
 }
 
-/* @kept: the files were kept for this command. */
-static void v1_session_start(struct call *c, bool stream, bool kept)
+/* @kept: the files were kept for this command. Return whether it has started. */
+static bool v1_session_start(struct call *c, bool stream, bool kept)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	const char *text = body_text(&c->body, "command");
@@ -553,10 +553,10 @@ static void v1_session_start(struct call *c, bool stream, bool kept)
 	struct running *k = session ? calloc(1, sizeof(*k)) : NULL;
 
 	if (!session)
-		return;
+		return false;
 	if (!k) {
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-		return;
+		return false;
 	}
 	*k = (struct running){ .pieces = { .call = c,
 					   .base64 = body_word(&c->body, "encoding") ==
@@ -576,11 +576,8 @@ static void v1_session_start(struct call *c, bool stream, bool kept)
 	if (session_run(session, text, strlen(text),
 			(uint64_t)body_int(&c->body, "timeout_ms"), &k->command,
 			&err) < 0) {
-		/* The copy replaced that of a command which may still run. */
-		if (kept)
-			undo_spoil(sandbox);
 		refuse_exec(c, &err);
-		return;
+		return false;
 	}
 	if (stream) {
 		k->sse = c->query.v[V1_STREAM_IN_SESSION_QUERY_FORMAT].number ==
@@ -589,15 +586,22 @@ static void v1_session_start(struct call *c, bool stream, bool kept)
 		c->stop = session_on_stop;
 		call_begin_stream(c, k->sse);
 	}
+	return true;
 }
 
 static void v1_session_on_kept(struct call *c, bool stream, int r,
 			       const struct warren_error *err)
 {
+	struct sandbox *sandbox =
+		r < 0 ? NULL : sandbox_find(c->v1->service, NULL, c->route.param[0]);
+	bool started = false;
+
 	if (c->req && r < 0 && r != -ENOENT)
 		refuse_exec(c, err);
 	else if (c->req)
-		v1_session_start(c, stream, r == 0);
+		started = v1_session_start(c, stream, r == 0);
+	if (sandbox && !started)
+		undo_not_started(sandbox);
 	call_unref(c);
 }
 
@@ -637,7 +641,7 @@ static void v1_session_run(struct call *c, bool stream)
 
 	if (session && (!v1_session_is_undoable(c, session) ||
 			strcmp(session_state(session), "idle") != 0))
-		v1_session_start(c, stream, false);
+		(void)v1_session_start(c, stream, false);
 	else if (session)
 		undo_settle(sandbox, true, v1_session_check,
 			    stream ? v1_session_on_kept_stream : v1_session_on_kept_run,

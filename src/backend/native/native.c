@@ -322,6 +322,7 @@ const struct backend_ops backend_native = {
 	.diff = native_diff,
 	.undo_keep = undo_keep,
 	.undo = undo_restore,
+	.undo_settle = undo_keep_settle,
 	.undo_forget = undo_forget,
 	.hibernate = native_hibernate,
 	.forget_saved = native_forget_saved,

@@ -5,6 +5,7 @@
  *
  *	<state_dir>/undo/<id>		the copy of the upper directory of its root
  *	<state_dir>/undo/.new-<id>	an incomplete copy
+ *	<state_dir>/undo/.former-<id>	the copy before: until the command has started
  *	<state_dir>/undo/.busy-<id>	a marker: the copy is being restored
  *
  * A child without privileges on the host restores the files (files_child.h), through the
@@ -38,7 +39,8 @@
 #define UNDO_NEW       ".new-"
 #define UNDO_OLD       ".old-"
 #define UNDO_BUSY      ".busy-"
-#define UNDO_NAME_SIZE (sizeof(UNDO_BUSY) + ID_LEN)
+#define UNDO_FORMER    ".former-"
+#define UNDO_NAME_SIZE (sizeof(UNDO_FORMER) + ID_LEN)
 
 /* -ENOENT, without a message in @err: it does not exist, and @make is false. */
 static int undo_open_dir(const struct native *n, bool make, struct warren_error *err)
@@ -70,6 +72,47 @@ static void undo_remove(int undo, const char *id)
 
 	undo_name(aside, UNDO_OLD, id);
 	copy_remove_whole(undo, id, aside);
+}
+
+static void undo_remove_former(int undo, const char *id)
+{
+	char former[UNDO_NAME_SIZE];
+
+	undo_name(former, UNDO_FORMER, id);
+	copy_remove_tree(undo, former);
+}
+
+/*
+ * A former copy without a newer one is valid: the command of the newer one has not
+ * started.
+ */
+static int undo_bring_back(int undo, const char *id, struct warren_error *err)
+{
+	char former[UNDO_NAME_SIZE];
+
+	undo_name(former, UNDO_FORMER, id);
+	if (renameat(undo, former, undo, id) == 0 || errno == ENOENT)
+		return 0;
+	return error_errno(err, errno, "name the copy of its files");
+}
+
+/* Let the copy @name take the place of the earlier one, which is kept aside. */
+static int undo_replace(int undo, const char *id, const char *name,
+			struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char former[UNDO_NAME_SIZE];
+	int r;
+
+	undo_name(former, UNDO_FORMER, id);
+	undo_remove_former(undo, id);
+	if (renameat(undo, id, undo, former) < 0 && errno != ENOENT)
+		return error_errno(err, errno, "name the earlier copy of its files");
+	if (renameat(undo, name, undo, id) == 0)
+		return 0;
+	r = error_errno(err, errno, "name the copy of its files");
+	(void)undo_bring_back(undo, id, &ignored);
+	return r;
 }
 
 /* ---------------------------------------------------------------------- keeping */
@@ -107,14 +150,25 @@ int undo_keep(void *state, struct backend_sandbox *base, struct warren_saved *re
 		return undo;
 	undo_name(name, UNDO_NEW, base->id);
 	r = undo_copy(sandbox, undo, name, ret, err);
-	if (r == 0) {
-		undo_remove(undo, base->id);
-		if (renameat(undo, name, undo, base->id) < 0)
-			r = error_errno(err, errno, "name the copy of its files");
-	}
+	if (r == 0)
+		r = undo_replace(undo, base->id, name, err);
 	if (r < 0)
 		copy_remove_tree(undo, name);
 	return r;
+}
+
+int undo_keep_settle(void *state, const char *id, bool started, struct warren_error *err)
+{
+	AUTO_CLOSE int undo = undo_open_dir(state, false, err);
+
+	if (undo < 0)
+		return undo == -ENOENT ? 0 : undo;
+	if (started) {
+		undo_remove_former(undo, id);
+		return 0;
+	}
+	undo_remove(undo, id);
+	return undo_bring_back(undo, id, err);
 }
 
 int undo_forget(void *state, const char *id, struct warren_error *err)
@@ -123,6 +177,8 @@ int undo_forget(void *state, const char *id, struct warren_error *err)
 
 	if (undo < 0)
 		return undo == -ENOENT ? 0 : undo;
+	/* The former copy first: it must not become valid again. */
+	undo_remove_former(undo, id);
 	undo_remove(undo, id);
 	if (faccessat(undo, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return error_set(err, EBUSY, "the copy of its files cannot be removed");
@@ -135,8 +191,10 @@ void undo_drop(const struct native *n, const char *id)
 	AUTO_CLOSE int undo = undo_open_dir(n, false, &ignored);
 
 	/* If this fails, the next engine removes it. */
-	if (undo >= 0 && faccessat(undo, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (undo >= 0 && faccessat(undo, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		undo_remove_former(undo, id);
 		undo_remove(undo, id);
+	}
 }
 
 /* -------------------------------------------------------------------- restoring */
@@ -249,6 +307,7 @@ int undo_restore(void *state, struct backend_sandbox *base, struct warren_undone
 	if (undo < 0 || copy < 0)
 		return undo < 0 ? undo
 				: error_errno(err, errno, "open the copy of its files");
+	undo_remove_former(undo, base->id);
 	undo_name(marker, UNDO_BUSY, base->id);
 	file = openat(undo, marker, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (file < 0)
@@ -284,6 +343,18 @@ static void undo_complete(struct native *n, const char *id)
 	durable_release(n, base);
 }
 
+static void undo_sweep_former(const struct native *n, int undo, const char *name)
+{
+	const char *id = name + strlen(UNDO_FORMER);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (id_valid(id) && sandbox_socket_has_state(n->sandboxes_fd, id) &&
+	    faccessat(undo, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		(void)undo_bring_back(undo, id, &ignored);
+	else
+		copy_remove_tree(undo, name);
+}
+
 static void undo_sweep_one(struct native *n, int undo, const char *name)
 {
 	size_t busy = strlen(UNDO_BUSY);
@@ -292,6 +363,8 @@ static void undo_sweep_one(struct native *n, int undo, const char *name)
 		if (sandbox_socket_has_state(n->sandboxes_fd, name + busy))
 			undo_complete(n, name + busy);
 		(void)unlinkat(undo, name, 0);
+	} else if (strncmp(name, UNDO_FORMER, strlen(UNDO_FORMER)) == 0) {
+		undo_sweep_former(n, undo, name);
 	} else if (strncmp(name, UNDO_NEW, strlen(UNDO_NEW)) == 0 ||
 		   strncmp(name, UNDO_OLD, strlen(UNDO_OLD)) == 0 ||
 		   (id_valid(name) && !sandbox_socket_has_state(n->sandboxes_fd, name))) {

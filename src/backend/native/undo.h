@@ -10,6 +10,7 @@ int undo_keep(void *state, struct backend_sandbox *base, struct warren_saved *re
 	      struct warren_error *err);
 int undo_restore(void *state, struct backend_sandbox *base, struct warren_undone *ret,
 		 struct warren_error *err);
+int undo_keep_settle(void *state, const char *id, bool started, struct warren_error *err);
 int undo_forget(void *state, const char *id, struct warren_error *err);
 /* Remove the copy of a sandbox that ends. */
 void undo_drop(const struct native *n, const char *id);

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "proto/warden_proto.h"
 #include "service/core/internal.h"
+#include "service/core/undo.h"
 
 /* --------------------------------------------------------- time limits of requests */
 
@@ -253,7 +254,7 @@ static void init_conn_features(struct sandbox *sandbox, uint32_t flags)
 
 void init_conn_is_new(struct sandbox *sandbox)
 {
-	sandbox->undo = UNDO_NONE;
+	undo_is_new(sandbox);
 	if (strcmp(sandbox->row.backend, WIRE_NATIVE) == 0)
 		init_conn_features(sandbox, PROTO_WELCOME_GATES | PROTO_WELCOME_WORKERS |
 						    PROTO_WELCOME_FILES);

@@ -127,10 +127,19 @@ struct sandbox {
 		UNDO_KEPT,
 	} undo;
 	bool undo_spoiled; /* a file was changed while the copy was made */
-	bool gates;        /* the sandbox's init supports gates (proto_spawn.gate) */
-	bool workers;      /* the sandbox's init starts file workers */
-	bool exec_files;   /* the sandbox's init supports PROTO_SPAWN_FILE */
-	bool welcomed;     /* the capabilities of its init are known */
+	/*
+	 * The command of the copy, and that of the copy before, which the warden keeps
+	 * until it is known whether the command has started.
+	 */
+	struct undo_command {
+		uint32_t number;
+		unsigned runs; /* it has not ended */
+	} undo_command, undo_former;
+	bool undo_has_former;
+	bool gates;      /* the sandbox's init supports gates (proto_spawn.gate) */
+	bool workers;    /* the sandbox's init starts file workers */
+	bool exec_files; /* the sandbox's init supports PROTO_SPAWN_FILE */
+	bool welcomed;   /* the capabilities of its init are known */
 	/* No client knows the sandbox's id, so none can ask how its creation ended. */
 	bool abandoned;
 	const char *reason;            /* reason for the current operation; NULL: none */

@@ -11,6 +11,10 @@
  * end. They follow from a use that has begun, so they precede jobs that wait: a
  * hibernation would remove the copy, or end the shell that is to run the command. A
  * change of a file is the only one that does not wait until the copy is removed.
+ *
+ * A command that could not be started is not the last one, so the copy before stays until
+ * the start of the command is known. A command cannot be undone while it runs, because it
+ * would continue to write.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,16 +51,74 @@ static void undo_ignore(void *ctx UNUSED, const struct warren_error *err UNUSED,
 		(void)close(fd);
 }
 
+/* The warden carries out requests for one sandbox in order. */
+static void undo_tell(const struct sandbox *sandbox, uint32_t type)
+{
+	struct warden_proto_sandbox msg = { .h = { .type = type } };
+
+	(void)warden_conn_ask_of(sandbox, &msg, sizeof(msg), undo_ignore, NULL);
+}
+
+static void undo_has_none(struct sandbox *sandbox)
+{
+	sandbox->undo = UNDO_NONE;
+	sandbox->undo_has_former = false;
+}
+
+void undo_is_new(struct sandbox *sandbox)
+{
+	undo_has_none(sandbox);
+	sandbox->undo_command.runs = sandbox->undo_former.runs = 0;
+}
+
 void undo_spoil(struct sandbox *sandbox)
 {
-	struct warden_proto_sandbox msg = { .h = { .type = WIRE_UNDO_FORGET } };
-
 	if (sandbox->undo == UNDO_KEEPING) {
 		sandbox->undo_spoiled = true;
 	} else if (sandbox->undo != UNDO_NONE && undo_is_native(sandbox)) {
-		sandbox->undo = UNDO_NONE;
-		(void)warden_conn_ask_of(sandbox, &msg, sizeof(msg), undo_ignore, NULL);
+		undo_has_none(sandbox);
+		undo_tell(sandbox, WIRE_UNDO_FORGET);
 	}
+}
+
+uint32_t undo_started(struct sandbox *sandbox)
+{
+	if (sandbox->undo_has_former)
+		undo_tell(sandbox, WIRE_UNDO_STARTED);
+	sandbox->undo_has_former = false;
+	return sandbox->undo_command.number;
+}
+
+void undo_not_started(struct sandbox *sandbox)
+{
+	bool former = sandbox->undo_has_former;
+
+	sandbox->undo_has_former = false;
+	sandbox->undo_command.runs = 0;
+	if (!former) {
+		undo_spoil(sandbox);
+	} else if (sandbox->undo == UNDO_KEPT) {
+		sandbox->undo_command = sandbox->undo_former;
+		sandbox->undo = UNDO_UNKNOWN; /* perhaps there was none */
+		undo_tell(sandbox, WIRE_UNDO_BACK);
+	}
+}
+
+void undo_ended(struct sandbox *sandbox, uint32_t number)
+{
+	struct undo_command *both[] = { &sandbox->undo_command, &sandbox->undo_former };
+
+	for (size_t i = 0; number && i < ARRAY_SIZE(both); i++)
+		if (both[i]->number == number && both[i]->runs > 0)
+			both[i]->runs--;
+}
+
+uint32_t undo_restored(struct sandbox *sandbox)
+{
+	if (sandbox->undo_command.number == 0)
+		sandbox->undo_command.number = 1;
+	sandbox->undo_command.runs++;
+	return sandbox->undo_command.number;
 }
 
 void undo_note_request(struct sandbox *sandbox, const void *msg)
@@ -77,7 +139,7 @@ static void undo_on_forgotten(void *ctx, const struct warren_error *failure,
 	if (fd >= 0)
 		(void)close(fd);
 	if (!failure)
-		job->sandbox->undo = UNDO_NONE;
+		undo_has_none(job->sandbox);
 	sandbox_job_end(job, failure ? -failure->code : 0, failure);
 }
 
@@ -91,6 +153,14 @@ static void undo_on_kept(void *ctx, const struct warren_error *failure,
 		(void)close(fd);
 	/* After a failure, an earlier copy may still be there. */
 	sandbox->undo = failure ? UNDO_UNKNOWN : UNDO_KEPT;
+	if (!failure) {
+		sandbox->undo_former = sandbox->undo_command;
+		sandbox->undo_command =
+			(struct undo_command){ .number = sandbox->undo_former.number + 1,
+					       .runs = 1 };
+	} else {
+		sandbox->undo_has_former = false;
+	}
 	if (sandbox->undo_spoiled) {
 		sandbox->undo_spoiled = false;
 		undo_spoil(sandbox);
@@ -115,8 +185,10 @@ static void undo_ask(struct sandbox_job *job, uint32_t type,
 		if (r < 0)
 			(void)error_errno(&err, -r, "send a request to the warden");
 	}
-	if (r == 0 && type == WIRE_UNDO_KEEP)
+	if (r == 0 && type == WIRE_UNDO_KEEP) {
+		sandbox->undo_has_former = sandbox->undo != UNDO_NONE;
 		sandbox->undo = UNDO_KEEPING;
+	}
 	if (r < 0)
 		sandbox_job_end(job, r, &err);
 }
@@ -259,7 +331,7 @@ static void undo_on_undone(void *ctx, const struct warren_error *failure,
 	else if (!failure)
 		(void)error_set(&err, EPROTO, "the reply of the warden is not valid");
 	if (!failure || failure->code == ENOENT)
-		job->sandbox->undo = UNDO_NONE;
+		undo_has_none(job->sandbox);
 	if (err.code == ENOENT)
 		(void)error_set(&err, ESTALE, "%s", UNDO_NOTHING);
 	sandbox_job_end(job, -err.code, &err);
@@ -271,6 +343,8 @@ static void undo_begin(struct sandbox_job *job)
 
 	if (job->sandbox->undo == UNDO_NONE)
 		sandbox_job_end(job, error_set(&err, ESTALE, "%s", UNDO_NOTHING), &err);
+	else if (job->sandbox->undo_command.runs > 0)
+		sandbox_job_end(job, error_set(&err, ESTALE, "%s", UNDO_RUNS), &err);
 	else
 		undo_ask(job, WIRE_UNDO, undo_on_undone);
 }

@@ -194,6 +194,7 @@ struct starting {
 	struct initclient_user user;
 	bool written; /* the row is in the database */
 	bool brief;   /* counted in sandbox->n_brief */
+	bool kept;    /* a copy of the files was made for the exec */
 	unsigned tries;
 	exec_fn done; /* NULL: the client has received its answer */
 	void *ctx;
@@ -287,6 +288,8 @@ static void exec_refuse(struct starting *st, const struct warren_error *err)
 
 static void exec_fail(struct starting *st, const struct warren_error *err)
 {
+	if (st->kept)
+		undo_not_started(st->sandbox);
 	if (st->done)
 		exec_refuse(st, err);
 	starting_free(st);
@@ -350,6 +353,8 @@ static void exec_on_started(void *ctx, struct init_reply *a,
 	}
 	exec_take_streams(exec, a);
 	exec->starting = false;
+	if (st->kept)
+		exec->undo = undo_started(st->sandbox);
 	figure_add(st->sandbox->service, FIGURE_EXEC, (clock_now() - st->begun) / 1000);
 	st->sandbox->service->metrics.execs++;
 	event_emit(st->sandbox->service, EVENT_EXEC_STARTED, st->sandbox, exec->row.id,
@@ -558,6 +563,7 @@ static bool exec_start_again(struct starting *st)
 	    st->tries++ == START_TRIES)
 		return false;
 	starting_end_brief(st);
+	st->kept = false; /* the hibernation removed the copy */
 	undo_use(sandbox, st->start.undoable, exec_on_usable, st);
 	return true;
 }
@@ -603,6 +609,7 @@ static void exec_on_usable(void *ctx, int r, const struct warren_error *err)
 	}
 	sandbox_begin_brief(st->sandbox);
 	st->brief = true;
+	st->kept = st->start.undoable;
 	sandbox_find_user(st->sandbox, st->start.user, exec_on_user, st);
 }
 
@@ -700,6 +707,7 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	exec->row.ended_at = end_of(&exec->row, result);
 	exec->row.result = *result;
 	exec->row.by_hibernation = sandbox_stop_hibernates(sandbox);
+	undo_ended(sandbox, exec->undo);
 	exec_uncount(exec);
 	if (!exec->row.session) {
 		sandbox->row.last_used = service_time();

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "service/core/undo.h"
 #include "service/exec/internal.h"
 
 #define FLIGHT_MAX 64U /* unanswered attachments */
@@ -60,6 +61,8 @@ void exec_restore_all(struct sandbox *sandbox)
 			lease_force(exec->service, LEASE_TERMINALS, sandbox->row.owner, 1,
 				    &exec->terminal);
 		exec->notify = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (exec->row.number == sandbox->last_number && !exec->row.session)
+			exec->undo = undo_restored(sandbox);
 		(void)exec_finish_by_journal(exec);
 	}
 }

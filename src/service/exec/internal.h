@@ -70,6 +70,7 @@ struct exec {
 			    */
 	bool input_ended;  /* a client has closed the exec's stdin */
 	bool starting;     /* init has not answered the SPAWN yet */
+	uint32_t undo;     /* its number in undo.c; 0: it is not undoable */
 	bool lost;         /* the sandbox ended before the exec */
 	bool output_waits; /* see exec_output_waits() */
 	/* The exec ended, but the result is not in the database yet: exec_result.c. */

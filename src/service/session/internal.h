@@ -31,8 +31,9 @@ struct session {
 	struct shellproto *codec;
 	struct opening *opening; /* NULL: the session is open */
 	bool undoable;           /* see session_undoable() */
-	bool framed;             /* results are part of the shell's output */
-	bool terminal;           /* the session is framed and has a terminal */
+	uint32_t undo; /* number of its command in undo.c; 0: it is not undoable */
+	bool framed;   /* results are part of the shell's output */
+	bool terminal; /* the session is framed and has a terminal */
 	struct session_terminal *session_terminal; /* user of the terminal; NULL: none */
 	char *cwd;
 	uint64_t cursor; /* position in its journal */

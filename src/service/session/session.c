@@ -50,6 +50,13 @@ static void session_end_brief(struct session *session)
 		sandbox_end_brief(session->sandbox);
 }
 
+static void session_undo_ended(struct session *session)
+{
+	if (session->sandbox)
+		undo_ended(session->sandbox, session->undo);
+	session->undo = 0;
+}
+
 static void opening_free(struct opening *o)
 {
 	if (o) {
@@ -75,6 +82,7 @@ void session_free(struct session *session)
 	session_read_done(session);
 	session->insist = loop_timer_free(session->insist);
 	session_end_brief(session);
+	session_undo_ended(session);
 	(void)exec_unref(session->exec);
 	(void)exec_unref(session->before);
 	(void)exec_unref(session->discarded);
@@ -313,6 +321,7 @@ static void session_on_result(void *arg, const struct shellproto_result *r)
 	}
 	session->ended = session->ended || res.ended;
 	session->stopping = false;
+	session_undo_ended(session);
 	session_hold_end(session);
 	if (session->timer)
 		loop_timer_stop(session->timer);
@@ -416,6 +425,8 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 		loop_timer_set(session->timer, timeout_ms);
 	sandbox_touch(session->sandbox);
 	session_hold(session); /* this must happen before the command can write */
+	if (undoable)
+		session->undo = undo_started(session->sandbox);
 	session_pour(session);
 	return 0;
 }

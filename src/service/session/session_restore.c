@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/core/undo.h"
 #include "service/session/internal.h"
 
 #define TRIES 1000 /* number of tries if a writer overwrites the data each time */
@@ -104,6 +105,7 @@ static int session_restore_one(struct sandbox *sandbox, const struct session_row
 	if (shellproto_running(session->codec)) {
 		(void)exec_watch(exec, &session->watcher, err);
 		session_hold(session);
+		session->undo = undo_restored(sandbox);
 	}
 	if (exec_row(exec)->ended || exec_lost(exec))
 		session->ended = true;
