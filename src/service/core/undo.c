@@ -206,6 +206,8 @@ static void undo_begin_keep(struct sandbox_job *job)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = op->check ? op->check(op->ctx, &err) : 0;
 
+	if (r == 0)
+		r = disk_admit(job->sandbox->service, &err);
 	if (r < 0)
 		sandbox_job_end(job, r, &err);
 	else
