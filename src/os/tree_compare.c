@@ -22,13 +22,13 @@ bool tree_is_layer(int fd)
 	return fstatfs(fd, &fs) < 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC;
 }
 
-static bool attribute_begins(const char *name, const char *prefix)
+static bool compare_begins(const char *name, const char *prefix)
 {
 	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-static void attribute_name(struct tree_attribute *ret, const char *prefix,
-			   const char *rest)
+static void compare_put_name(struct tree_attribute *ret, const char *prefix,
+			     const char *rest)
 {
 	(void)snprintf(ret->name, sizeof(ret->name), "%s%s", prefix, rest);
 }
@@ -36,24 +36,24 @@ static void attribute_name(struct tree_attribute *ret, const char *prefix,
 bool tree_attribute_shown(bool layer, bool all, const char *stored,
 			  struct tree_attribute *ret)
 {
-	if (layer && attribute_begins(stored, OVERLAY_ESCAPED))
-		attribute_name(ret, OVERLAY_PREFIX, stored + strlen(OVERLAY_ESCAPED));
-	else if (layer && attribute_begins(stored, OVERLAY_PREFIX))
+	if (layer && compare_begins(stored, OVERLAY_ESCAPED))
+		compare_put_name(ret, OVERLAY_PREFIX, stored + strlen(OVERLAY_ESCAPED));
+	else if (layer && compare_begins(stored, OVERLAY_PREFIX))
 		return false;
 	else
-		attribute_name(ret, "", stored);
-	return attribute_begins(stored, "user.") ||
-	       attribute_begins(stored, "system.posix_acl_") ||
+		compare_put_name(ret, "", stored);
+	return compare_begins(stored, "user.") ||
+	       compare_begins(stored, "system.posix_acl_") ||
 	       strcmp(stored, "security.capability") == 0 ||
-	       (all && attribute_begins(stored, "security."));
+	       (all && compare_begins(stored, "security."));
 }
 
 void tree_attribute_stored(bool layer, const struct tree_attribute *shown,
 			   struct tree_attribute *ret)
 {
-	if (layer && attribute_begins(shown->name, OVERLAY_PREFIX))
-		attribute_name(ret, OVERLAY_ESCAPED,
-			       shown->name + strlen(OVERLAY_PREFIX));
+	if (layer && compare_begins(shown->name, OVERLAY_PREFIX))
+		compare_put_name(ret, OVERLAY_ESCAPED,
+				 shown->name + strlen(OVERLAY_PREFIX));
 	else
 		*ret = *shown;
 }

@@ -33,7 +33,8 @@ static const char *const fill =
 	"import os\n"
 	"os.setxattr('/srv/plain', 'user.note', b'a\\0b')\n"
 	"os.setxattr('/srv/d', 'user.dir', b'yes')\n"
-	/* Names of overlays inside, and of security modules, where the kernel permits them. */
+	/* Names of overlays inside, and of security modules, where the kernel permits
+	   them. */
 	"for path in '/srv/plain', '/srv/d', '/srv/gone', '/srv/gone/deep/file', '/etc/alternatives', '/etc/bash.bashrc':\n"
 	"  for name in 'user.overlay.opaque', 'user.overlay.redirect', 'user.overlay.overlay.origin', 'security.selinux':\n"
 	"    try: os.setxattr(path, name, b'y')\n"

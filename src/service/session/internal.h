@@ -113,6 +113,16 @@ static inline struct service_sessions *service_sessions(const struct service *s)
 	return s->modules[MODULE_SESSION];
 }
 
+/* The shell is no longer being started: see sandbox.n_brief. */
+static inline void session_end_brief(struct session *session)
+{
+	bool brief = session->brief;
+
+	session->brief = false;
+	if (brief && session->sandbox)
+		sandbox_end_brief(session->sandbox);
+}
+
 /* session.c */
 struct session *session_new(struct sandbox *sandbox);
 void session_free(struct session *session);

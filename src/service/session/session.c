@@ -41,15 +41,6 @@
 
 /* -------------------------------------------------------------- lifetime of a session */
 
-static void session_end_brief(struct session *session)
-{
-	bool brief = session->brief;
-
-	session->brief = false;
-	if (brief && session->sandbox)
-		sandbox_end_brief(session->sandbox);
-}
-
 static void session_undo_ended(struct session *session)
 {
 	if (session->sandbox)
