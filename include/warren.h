@@ -237,6 +237,12 @@ struct warren_spec {
 	 * -ENOENT: there are none.
 	 */
 	bool restore;
+	/*
+	 * The files of the sandbox are on disk from the start, in a file of the state
+	 * directory, and outlive all its processes: with the same id, .restore brings it
+	 * back. Only for root, and only together with .durable.
+	 */
+	bool persist;
 };
 
 /* Limits that can change while a sandbox lives. 0: unchanged. */
@@ -504,6 +510,12 @@ WARREN_PUBLIC int warren_reset(struct warren_sandbox *sb, struct warren_error *e
 WARREN_PUBLIC const char *warren_image(const struct warren_sandbox *sb);
 /* Return whether there are saved files of @id. */
 WARREN_PUBLIC bool warren_has_saved(struct warren *w, const char *id);
+/*
+ * List the ids of all sandboxes with .persist whose files exist, whether they live or
+ * not, like warren_list(). NULL: the backend has none.
+ */
+WARREN_PUBLIC int warren_list_kept(struct warren *w, char ***ret_ids,
+				   struct warren_error *err);
 /* Remove the saved files of @id; it is no error if there are none. */
 WARREN_PUBLIC int warren_forget_saved(struct warren *w, const char *id,
 				      struct warren_error *err);

@@ -162,6 +162,8 @@ struct backend_ops {
 	/* See warren_image(). */
 	const char *(*image)(const struct backend_sandbox *sandbox);
 	bool (*has_saved)(void *state, const char *id);
+	/* See warren_list_kept(). */
+	int (*list_kept)(void *state, char ***ret_ids, struct warren_error *err);
 	/* See warren_capture_network(). */
 	int (*capture_network)(void *state, struct backend_sandbox *sandbox,
 			       int ret_fds[WARREN_CAPTURE_FDS], struct warren_error *err);

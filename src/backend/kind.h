@@ -74,6 +74,7 @@ struct backend_kind {
 	 * overlay of root.
 	 */
 	bool daemon;
+	bool persists; /* the files of its sandboxes can be on disk from the start */
 	/* NONE becomes THEIRS if the settings of the backend use {image}. */
 	enum backend_images images;
 	uint32_t limits; /* WARREN_LIMIT_* that the backend enforces, if the platform can

@@ -82,6 +82,7 @@ struct config_backend {
 	bool volumes;    /* its sandboxes can mount volumes */
 	bool trusts;     /* certificates can be added to them while they run */
 	bool hibernates; /* its sandboxes can hibernate */
+	bool persists;   /* the files of its sandboxes can be on disk from the start */
 	bool memory;     /* its sandboxes can hibernate with their processes */
 	bool snapshots;  /* its sandboxes have snapshots */
 	char *settings;  /* JSON for warren_options.backend_config; NULL: none */

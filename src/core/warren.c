@@ -177,6 +177,10 @@ int warren_create(struct warren *w, const struct warren_spec *spec,
 		r = error_set(err, EOPNOTSUPP,
 			      "hibernation is not supported by backend '%s'",
 			      w->ops->name);
+	else if (spec->persist && !w->ops->list_kept)
+		r = error_set(err, EOPNOTSUPP,
+			      "persist: it is not supported by backend '%s'",
+			      w->ops->name);
 	else
 		r = w->ops->create(w->state, spec, &sb->sandbox, err);
 	if (r < 0) {
@@ -396,6 +400,12 @@ const char *warren_image(const struct warren_sandbox *sb)
 bool warren_has_saved(struct warren *w, const char *id)
 {
 	return w->ops->has_saved && w->ops->has_saved(w->state, id);
+}
+
+int warren_list_kept(struct warren *w, char ***ret_ids, struct warren_error *err)
+{
+	*ret_ids = NULL;
+	return w->ops->list_kept ? w->ops->list_kept(w->state, ret_ids, err) : 0;
 }
 
 int warren_forget_saved(struct warren *w, const char *id, struct warren_error *err)

@@ -506,10 +506,28 @@ static void read_boot_id(char *ret, size_t size)
 	ret[strcspn(ret, " \n")] = '\0';
 }
 
+/*
+ * The first engine of this name creates its lock file, in a directory that ends with the
+ * machine. Later ones only open it.
+ */
+static int64_t api_run_since(const struct api_birth *b)
+{
+	char path[4200];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/engines/%s", b->config->run_dir,
+		       b->engine);
+	return stat(path, &st) < 0
+		       ? 0
+		       : (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+}
+
 /* Read the files that a confined process cannot read. */
-static void api_read_limits(struct service_options *options, char *boot, size_t size)
+static void api_read_limits(const struct api_birth *b, struct service_options *options,
+			    char *boot, size_t size)
 {
 	read_boot_id(boot, size);
+	options->run_since = api_run_since(b);
 	options->watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
 					     "/proc/sys/fs/inotify/max_user_instances");
 	options->watched_max = inotify_limit("/proc/sys/user/max_inotify_watches",
@@ -532,7 +550,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	char boot[64];
 	int r = 0;
 
-	api_read_limits(&options, boot, sizeof(boot));
+	api_read_limits(b, &options, boot, sizeof(boot));
 	if (c->tls_cert[0])
 		r = tls_new(&a->tls, err);
 	if (r == 0 && a->tls)

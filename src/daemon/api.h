@@ -19,7 +19,8 @@ struct api_birth {
 	int warden;                  /* connection to the warden */
 	/* A pipe for one struct api_word, sent when the api is ready or cannot start. */
 	int told;
-	const char *dir; /* directory of the api's data */
+	const char *dir;    /* directory of the api's data */
+	const char *engine; /* name of the warden's engine */
 	uid_t uid;
 	gid_t gid;
 	uid_t owner; /* user who started the service */

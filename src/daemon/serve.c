@@ -574,6 +574,7 @@ static int serve_prepare(struct pair *p, const struct backend_list *list,
 	p->birth.policy = policy;
 	p->birth.backends = list->names;
 	p->birth.dir = dir;
+	p->birth.engine = options.engine_name;
 	return r;
 }
 

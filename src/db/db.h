@@ -399,6 +399,13 @@ enum sandbox_state {
 	SANDBOX_FAILED,   /* could not be created, or failed; `error` says why [itself] */
 	SANDBOX_DELETING, /* being destroyed; then the row is deleted [everything] */
 	SANDBOX_HIBERNATED, /* only its files exist, on disk [itself, disk] */
+	/* Its files were in memory, and ended with the machine; `error` [itself] */
+	SANDBOX_LOST,
+	/*
+	 * `stopped`, like SANDBOX_STOPPED, but without an init: its files were on disk
+	 * when all its processes ended, mostly with the machine [itself, disk]
+	 */
+	SANDBOX_ON_DISK,
 	SANDBOX_STATE_MAX,
 };
 
@@ -430,7 +437,7 @@ struct sandbox_row {
 	const char *snapshot;
 	/* JSON: the enforced limits and isolation; NULL during creation. */
 	const char *enforced;
-	const char *error; /* reason for SANDBOX_FAILED */
+	const char *error; /* reason for SANDBOX_FAILED and SANDBOX_LOST */
 	const struct db_label *labels;
 	size_t n_labels;
 	uint64_t memory, cpu_millis, disk; /* charged to its owner */
@@ -452,9 +459,21 @@ struct db_request {
 };
 
 const char *sandbox_state_name(enum sandbox_state state);
-/* Get the state with this name, or -EINVAL. */
-int sandbox_state_parse(const char *name);
+/* Get the states with this name, as bits (1U << SANDBOX_RUNNING); 0: there is none. */
+uint32_t sandbox_state_bits(const char *name);
 bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to);
+
+/* Do only its files exist, on disk? The next use wakes such a sandbox. */
+static inline bool sandbox_state_sleeps(enum sandbox_state state)
+{
+	return state == SANDBOX_HIBERNATED || state == SANDBOX_ON_DISK;
+}
+
+/* Is it over? Nothing of such a sandbox exists but its row, which says why. */
+static inline bool sandbox_state_is_over(enum sandbox_state state)
+{
+	return state == SANDBOX_FAILED || state == SANDBOX_LOST;
+}
 
 /*
  * Insert all @n rows or none, and charge their common owner. Ignores seq and changed_at
@@ -500,7 +519,7 @@ int db_delete_sandbox(struct db *db, const char *id, struct warren_error *err) M
 /*
  * Change the state from @from to @to. -ESTALE: the sandbox is not in @from; the error
  * names its state. -EINVAL: the transition is not allowed. -EDQUOT: starting a stopped
- * sandbox exceeds a limit. @error is kept if @to is FAILED.
+ * sandbox exceeds a limit. @error is kept if @to is FAILED or LOST.
  */
 int db_move_sandbox(struct db *db, const char *id, enum sandbox_state from,
 		    enum sandbox_state to, const char *error, int64_t now,
@@ -586,6 +605,16 @@ void sandbox_row_done(struct sandbox_row *row);
 
 /* ------------------------------------------------------------------- execs */
 
+/* What ended an exec, if not itself. */
+enum exec_ended_by {
+	EXEC_BY_ITSELF,
+	EXEC_BY_HIBERNATION,
+	/* All processes of its sandbox, whose files were on disk, ended with the machine.
+	 */
+	EXEC_BY_REBOOT,
+	EXEC_ENDED_BY_MAX,
+};
+
 struct exec_row {
 	char id[ID_LEN + 1];
 	char sandbox[ID_LEN + 1];
@@ -598,8 +627,8 @@ struct exec_row {
 	uint64_t timeout_ms;
 	const char *journal; /* file name */
 	bool lost; /* the sandbox failed before the exec ended; the result is unknown */
-	bool by_hibernation; /* it ended because the sandbox hibernated */
-	bool ended;          /* the fields below are set */
+	enum exec_ended_by ended_by;
+	bool ended; /* the fields below are set */
 	int64_t ended_at;
 	struct warren_result result;
 	void *block;
@@ -615,9 +644,9 @@ int db_insert_exec(struct db *db, const struct exec_row *row,
 int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 		   const struct warren_result *result,
 		   struct warren_error *err) MUST_CHECK;
-/* Record that an exec ended because its sandbox hibernated. */
-int db_mark_hibernated(struct db *db, const char *id,
-		       struct warren_error *err) MUST_CHECK;
+/* Record what ended an exec, which has a result. */
+int db_set_ended_by(struct db *db, const char *id, enum exec_ended_by by,
+		    struct warren_error *err) MUST_CHECK;
 /* @sandbox NULL: any sandbox. */
 int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_row *ret,
 		struct warren_error *err) MUST_CHECK;

@@ -43,11 +43,22 @@ int db_insert_exec(struct db *db, const struct exec_row *row, struct warren_erro
 	return db_commit(&tx, err);
 }
 
-/* Values of the column `lost`. */
-enum {
-	EXEC_LOST = 1,
-	EXEC_HIBERNATED = 2,
+/* Values of the column `lost`. 1: the exec has no result, because its sandbox failed. */
+#define EXEC_LOST 1
+static const int exec_ends[] = {
+	[EXEC_BY_ITSELF] = 0,
+	[EXEC_BY_HIBERNATION] = 2,
+	[EXEC_BY_REBOOT] = 3,
 };
+_Static_assert(ARRAY_SIZE(exec_ends) == EXEC_ENDED_BY_MAX, "an end has no number");
+
+static enum exec_ended_by exec_column_ended_by(const struct query *q, int i)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(exec_ends); k++)
+		if (column_int(q, i) == exec_ends[k])
+			return (enum exec_ended_by)k;
+	return EXEC_BY_ITSELF;
+}
 
 enum column {
 	COL_ID,
@@ -104,7 +115,7 @@ static void exec_read_row(const struct query *q, struct exec_row *row)
 		.ended = sqlite3_column_type(q->stmt, COL_ENDED_AT) != SQLITE_NULL,
 		.ended_at = column_int(q, COL_ENDED_AT),
 		.lost = column_int(q, COL_LOST) == EXEC_LOST,
-		.by_hibernation = column_int(q, COL_LOST) == EXEC_HIBERNATED,
+		.ended_by = exec_column_ended_by(q, COL_LOST),
 	};
 	(void)column_result(q, COL_RESULT, &row->result);
 	column_id(q, COL_ID, row->id);
@@ -168,12 +179,13 @@ void query_result(struct query *q, const struct warren_result *result)
 	query_account(q, result->written_bytes);
 }
 
-int db_mark_hibernated(struct db *db, const char *id, struct warren_error *err)
+int db_set_ended_by(struct db *db, const char *id, enum exec_ended_by by,
+		    struct warren_error *err)
 {
 	AUTO_QUERY struct query q = query_start(db, STMT_MARK_EXEC);
 	int r;
 
-	query_int(&q, EXEC_HIBERNATED);
+	query_int(&q, exec_ends[by]);
 	query_text(&q, id);
 	r = query_run(&q, err);
 	return r < 0 ? r : 0;

@@ -13,7 +13,9 @@
 #include "base/buf.h"
 #include "db/db_internal.h"
 
-#define CAN(state)  (1U << SANDBOX_##state)
+#define CAN(state) (1U << SANDBOX_##state)
+/* What a sandbox becomes when all its processes have ended. */
+#define CAN_END     (CAN(FAILED) | CAN(LOST) | CAN(ON_DISK))
 #define LABELS_SIZE (64U << 10)
 
 static const struct {
@@ -25,15 +27,15 @@ static const struct {
 			       CAN(RUNNING) | CAN(STOPPED) | CAN(FAILED) | CAN(DELETING),
 			       .live = true, .disk = true },
 	[SANDBOX_RUNNING] = { "running",
-			      CAN(PAUSED) | CAN(STOPPED) | CAN(FAILED) | CAN(DELETING),
+			      CAN(PAUSED) | CAN(STOPPED) | CAN_END | CAN(DELETING),
 			      .live = true, .disk = true },
 	[SANDBOX_PAUSED] = { "paused",
-			     CAN(RUNNING) | CAN(STOPPED) | CAN(HIBERNATED) | CAN(FAILED) |
+			     CAN(RUNNING) | CAN(STOPPED) | CAN(HIBERNATED) | CAN_END |
 				     CAN(DELETING),
 			     .live = true, .disk = true },
 	[SANDBOX_STOPPED] = { "stopped",
-			      CAN(CREATING) | CAN(RUNNING) | CAN(HIBERNATED) |
-				      CAN(FAILED) | CAN(DELETING),
+			      CAN(CREATING) | CAN(RUNNING) | CAN(HIBERNATED) | CAN_END |
+				      CAN(DELETING),
 			      /* A stopped sandbox: its files may be in memory, and
 			       * starting it must not fail. */
 			      .live = true, .disk = true },
@@ -41,6 +43,11 @@ static const struct {
 	[SANDBOX_DELETING] = { "deleting", 0, .live = true, .disk = true },
 	[SANDBOX_HIBERNATED] = { "hibernated", CAN(RUNNING) | CAN(FAILED) | CAN(DELETING),
 				 .disk = true },
+	[SANDBOX_LOST] = { "lost", CAN(DELETING) },
+	[SANDBOX_ON_DISK] = { "stopped",
+			      CAN(RUNNING) | CAN(HIBERNATED) | CAN(FAILED) |
+				      CAN(DELETING),
+			      .disk = true },
 };
 _Static_assert(ARRAY_SIZE(states) == SANDBOX_STATE_MAX, "a state has no row");
 
@@ -49,12 +56,14 @@ const char *sandbox_state_name(enum sandbox_state state)
 	return states[state].name;
 }
 
-int sandbox_state_parse(const char *name)
+uint32_t sandbox_state_bits(const char *name)
 {
+	uint32_t bits = 0;
+
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
 		if (strcmp(states[i].name, name) == 0)
-			return (int)i;
-	return -EINVAL;
+			bits |= 1U << i;
+	return bits;
 }
 
 bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to)
@@ -337,7 +346,7 @@ static int db_sandbox_move(struct db *db, const char *id, enum sandbox_state fro
 	q = query_start(db, STMT_MOVE_SANDBOX);
 	query_int(&q, to->state);
 	query_int(&q, to->changed_at);
-	query_text(&q, to->state == SANDBOX_FAILED ? to->error : NULL);
+	query_text(&q, sandbox_state_is_over(to->state) ? to->error : NULL);
 	query_text(&q, to->enforced);
 	query_text(&q, id);
 	r = query_run(&q, err);

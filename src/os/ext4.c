@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ext4.c - run mkfs.ext4 on a file, and copy a file with its holes */
+/* ext4.c - run mkfs.ext4 on a file, copy a file with its holes, and mount it */
 #include "os/ext4.h"
 
 #include <errno.h>
@@ -8,10 +8,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "os/loopdev.h"
+#include "os/mount.h"
 
 __attribute__((noreturn)) static void ext4_exec_mkfs(const char *path, bool journal)
 {
@@ -88,4 +91,30 @@ int ext4_copy(int from, int to, uint64_t size)
 				return k < 0 ? -errno : -EIO;
 		}
 	}
+}
+
+int ext4_mount(int file, int *ret_fd, struct warren_error *err)
+{
+	AUTO_CLOSE int loop = -1;
+	char path[LOOP_PATH_MAX];
+	/* A filesystem with errors must not stop the machine, whatever it says itself.
+	 */
+	const struct mount_option options[] = { { "source", path },
+						{ "errors", "remount-ro" },
+						{ "discard", NULL },
+						{ NULL, NULL } };
+	int r = loopdev_find(file, path, &loop, err);
+
+	if (r == 0)
+		r = loopdev_attach(file, path, &loop, err);
+	if (r < 0)
+		return r;
+	r = mount_new("ext4", options, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, ret_fd, err);
+	/* EINVAL, EIO, EFSCORRUPTED, EFSBADCRC: what it finds is not its own. */
+	if (r == -EINVAL || r == -EIO || r == -EUCLEAN || r == -EBADMSG) {
+		struct warren_error why = *err;
+
+		return error_set(err, EMEDIUMTYPE, "%s", why.msg);
+	}
+	return r;
 }

@@ -40,6 +40,7 @@ static const struct {
 	[WIRE_CANCEL] = { sizeof(struct warden_proto_cancel), false, false },
 	[WIRE_UNDO_STARTED] = { sizeof(struct warden_proto_sandbox), false, true },
 	[WIRE_UNDO_BACK] = { sizeof(struct warden_proto_sandbox), false, true },
+	[WIRE_LIST_KEPT] = { sizeof(struct warden_proto_list), false, false },
 };
 
 /* Return the number of strings in warden_proto_create before the environment: the texts
@@ -152,7 +153,7 @@ int warden_proto_check(const void *data, size_t size)
 		return -EPROTO;
 	if (h->type == WIRE_DIFF && !diff_whole(data))
 		return -EPROTO;
-	if (h->type == WIRE_LIST &&
+	if ((h->type == WIRE_LIST || h->type == WIRE_LIST_KEPT) &&
 	    !memchr(((const struct warden_proto_list *)data)->after, 0,
 		    sizeof(((const struct warden_proto_list *)data)->after)))
 		return -EPROTO;

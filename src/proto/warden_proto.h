@@ -87,6 +87,7 @@ enum warden_proto_type {
 	/* struct warden_proto_sandbox: warren_undo_settle(), started or not */
 	WIRE_UNDO_STARTED,
 	WIRE_UNDO_BACK,
+	WIRE_LIST_KEPT, /* like LIST: the sandboxes with `persist` that have files */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */

@@ -33,6 +33,8 @@
 
 #define SPEC_MIB (UINT64_C(1) << 20)
 #define SPEC_PIB (UINT64_C(1) << 50)
+/* Size of the disk of a sandbox that persists, if it has no limit. */
+#define SPEC_PERSIST_DISK (UINT64_C(1) << 30)
 
 /* clang-format off */
 #define SPEC_LIMITS(LIMIT)                                                                   \

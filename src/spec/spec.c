@@ -50,6 +50,7 @@ const struct spec_field spec_fields[] = {
 	{ "durable", SPEC_FLAG, AT(durable), 0 },
 	{ "no_pull", SPEC_FLAG, AT(no_pull), 1U << 2 },
 	{ "restore", SPEC_FLAG, AT(restore), SPEC_RESTORE_BIT },
+	{ "persist", SPEC_FLAG, AT(persist), SPEC_PERSIST_BIT },
 };
 const size_t spec_n_fields = ARRAY_SIZE(spec_fields);
 

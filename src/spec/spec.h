@@ -56,6 +56,8 @@ struct spec_field {
 
 /* The bit of warren_spec.restore: such a creation copies files, and may take long. */
 #define SPEC_RESTORE_BIT (1U << 3)
+/* The bit of warren_spec.persist: such a creation writes to the disk. */
+#define SPEC_PERSIST_BIT (1U << 4)
 
 extern const struct spec_field spec_fields[];
 extern const size_t spec_n_fields;

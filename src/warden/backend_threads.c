@@ -111,6 +111,7 @@ static enum lane lane_of(uint32_t type)
 		return LANE_END;
 	case WIRE_STATS:
 	case WIRE_LIST:
+	case WIRE_LIST_KEPT:
 	case WIRE_PROBE:
 		return LANE_COUNT;
 	case WIRE_DIFF:

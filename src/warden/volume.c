@@ -80,29 +80,15 @@ static int volume_lock(int dir, const char *id, int *ret_fd, struct warren_error
 static int volume_mount_locked(int dir, const char *id, int *ret_fd,
 			       struct warren_error *err)
 {
-	AUTO_CLOSE int loop = -1, file = openat(dir, id, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	char path[LOOP_PATH_MAX];
-	/* A filesystem with errors must not stop the machine, even if its superblock
-	 * demands this.
-	 */
-	const struct mount_option options[] = { { "source", path },
-						{ "errors", "remount-ro" },
-						{ "discard", NULL },
-						{ NULL, NULL } };
+	AUTO_CLOSE int file = openat(dir, id, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	int r = file < 0 ? error_errno(err, errno, "open the file of the volume")
-			 : loopdev_find(file, path, &loop, err);
+			 : ext4_mount(file, ret_fd, err);
 
-	if (r == 0)
-		r = loopdev_attach(file, path, &loop, err);
 	if (r == -EOPNOTSUPP)
 		return error_set(err, EOPNOTSUPP,
 				 "volumes need loop devices, and this machine has none "
 				 "(/dev/loop-control)");
-	if (r < 0)
-		return r;
-	r = mount_new("ext4", options, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, ret_fd, err);
-	/* EINVAL, EIO, EFSCORRUPTED, EFSBADCRC: the contents are not valid. */
-	if (r == -EINVAL || r == -EIO || r == -EUCLEAN || r == -EBADMSG) {
+	if (r == -EMEDIUMTYPE) {
 		struct warren_error why = *err;
 
 		return error_set(err, EMEDIUMTYPE,

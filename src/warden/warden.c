@@ -255,6 +255,11 @@ static int warden_do_hibernate(struct work *k, const void *msg, struct warren_er
 	struct warren_saved saved;
 	int r = warden_find(k, sandbox->id, &sb, err);
 
+	/* It has ended, but its files are on disk. */
+	if ((r == -ENOENT || r == -ESRCH) && warren_has_saved(k->engine, sandbox->id)) {
+		*err = (struct warren_error)WARREN_ERROR_INIT;
+		return 0;
+	}
 	if (r < 0)
 		return r;
 	r = warren_hibernate(sb, &saved, err);
@@ -468,11 +473,12 @@ static int do_list(struct work *k, const void *msg, struct warren_error *err)
 	const struct warden_proto_list *list = msg;
 	AUTO_FREE char **ids = NULL;
 	size_t n = 0, first = 0;
-	int r = warren_list(k->engine, &ids, err);
+	int r = list->h.type == WIRE_LIST ? warren_list(k->engine, &ids, err)
+					  : warren_list_kept(k->engine, &ids, err);
 
 	if (r < 0)
 		return r;
-	while (ids[n])
+	while (ids && ids[n])
 		n++;
 	if (n > 0)
 		qsort(ids, n, sizeof(*ids), warden_compare_ids);
@@ -546,6 +552,7 @@ static const struct {
 	[WIRE_UNDO_BACK] = { warden_do_undo_settle, false },
 	[WIRE_SNAPSHOT] = { warden_do_snapshot, true },
 	[WIRE_RESET] = { warden_do_reset, true },
+	[WIRE_LIST_KEPT] = { do_list, false },
 	[WIRE_VOLUME] = { warden_do_volume, false },
 	[WIRE_TRUST] = { warden_do_trust, true },
 	[WIRE_CANCEL] = { warden_do_cancel, false },
@@ -655,7 +662,8 @@ static bool warden_copies(const struct warden_proto_header *h)
 	       h->type == WIRE_SNAPSHOT || h->type == WIRE_UNDO_FORGET ||
 	       h->type == WIRE_UNDO_STARTED || h->type == WIRE_UNDO_BACK ||
 	       h->type == WIRE_TRUST ||
-	       (h->type == WIRE_CREATE && create->flags & SPEC_RESTORE_BIT);
+	       (h->type == WIRE_CREATE &&
+		create->flags & (SPEC_RESTORE_BIT | SPEC_PERSIST_BIT));
 }
 
 /*

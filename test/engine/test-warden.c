@@ -78,6 +78,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_CANCEL] = sizeof(struct warden_proto_cancel),
 	[WIRE_UNDO_STARTED] = sizeof(struct warden_proto_sandbox),
 	[WIRE_UNDO_BACK] = sizeof(struct warden_proto_sandbox),
+	[WIRE_LIST_KEPT] = sizeof(struct warden_proto_list),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)

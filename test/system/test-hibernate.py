@@ -394,7 +394,11 @@ def its_files_are_found_after_a_reboot():
     eq(sh(box, "cat /root/x"), "kept\n")
     w.delete(box)
     if lost:
-        until(lambda: state(lost) == "failed", lambda: state(lost))
+        until(lambda: state(lost) == "lost", lambda: state(lost))
+        ok("restarted" in w.get(f"/v1/sandboxes/{lost}")["error"], lost)
+        refused(w.ask("POST", f"/v1/sandboxes/{lost}/run", {"argv": ["true"]}), 409, "wrong_state", "lost")
+        eq([b["id"] for b in w.get("/v1/sandboxes", query={"state": ["lost"]})["sandboxes"]], [lost])
+        eq(w.get(f"/v1/sandboxes/{lost}/wait", query={"state": ["failed"]})["state"], "lost")
         w.delete(lost)
 
 

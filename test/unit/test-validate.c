@@ -530,7 +530,7 @@ TEST(invalid_queries_are_refused)
 		{ V1_LIST_SANDBOXES, "limit=1&limit=1", "limit: is given twice" },
 		{ V1_LIST_SANDBOXES, "state=up",
 		  "state: must be one of creating, running, paused, stopped, hibernated, deleting, "
-		  "failed, gone; is 'up'" },
+		  "failed, gone, lost; is 'up'" },
 		{ V1_GET_SANDBOX, "x=1",
 		  "x: is not a parameter of this operation; it has none" },
 		{ V1_GET_EXEC, "wait=1",

@@ -99,7 +99,7 @@ static void place_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int
 	if (state == -ETIMEDOUT) {
 		mcp_tool_error(c, "the sandbox '%s' is still being created; try again",
 			       c->sandbox);
-	} else if (state == SANDBOX_FAILED) {
+	} else if (state >= 0 && sandbox_state_is_over((enum sandbox_state)state)) {
 		const char *why = sandbox_row(sandbox)->error;
 		bool ours = place_forget(c);
 

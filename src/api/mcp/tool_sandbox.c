@@ -71,7 +71,7 @@ static void sandbox_create_on_made(struct sandbox_waiter *w, struct sandbox *san
 	struct mcp_call *c = w->ctx;
 	struct mcp_creation *k = c->state;
 
-	if (state == SANDBOX_FAILED) {
+	if (state >= 0 && sandbox_state_is_over((enum sandbox_state)state)) {
 		mcp_tool_error(c, "the sandbox cannot be created: %s",
 			       sandbox_row(sandbox)->error ? sandbox_row(sandbox)->error
 							   : "it failed");

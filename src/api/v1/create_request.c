@@ -39,6 +39,7 @@ int limits_read(const struct config *cfg, const struct body *body,
 {
 	struct body limits = body_object(body, "limits");
 
+	spec->persist = body_bool(body, "persist");
 	for (size_t i = 0; i < SPEC_LIMIT_MAX; i++) {
 		bool given = body_has(&limits, spec_limits[i].name);
 		uint64_t max = cfg->max.limits[i];
@@ -52,6 +53,9 @@ int limits_read(const struct config *cfg, const struct body *body,
 				       spec_limits[i].name);
 			return refuse_above(err, pointer, value, max);
 		}
+		/* A disk that persists has a size, for which its tenant is charged. */
+		if (i == SPEC_DISK && spec->persist && value == 0)
+			value = SPEC_PERSIST_DISK;
 		spec_limit_set(spec, i, max && value > max ? max : value);
 	}
 	return 0;
@@ -130,6 +134,7 @@ static void create_request_write_spec(const struct body *body, struct wanted *w)
 	json_str(&j, "on_ttl", v1_on_ttl_names[w->on_ttl]);
 	if (w->on_ttl != V1_ON_TTL_DELETE && w->row.expires_at)
 		json_int(&j, SANDBOX_LIFETIME, w->row.expires_at - w->row.created_at);
+	json_bool(&j, "persist", s->persist);
 	json_bool(&j, "wake_on_use", w->wake_on_use);
 	json_close(&j, '}');
 }
@@ -152,6 +157,8 @@ static int check_fields(const struct config_backend *b, const struct body *body,
 		  "pulls missing images by itself" },
 		{ "network", !b->network,
 		  "does not control the network of its sandboxes" },
+		{ "persist", !b->persists && body_bool(body, "persist"),
+		  "cannot keep the files of its sandboxes on disk from the start" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {

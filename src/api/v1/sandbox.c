@@ -100,7 +100,7 @@ static void sandbox_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, i
 	struct call *c = k->call;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (state == SANDBOX_FAILED) {
+	if (state >= 0 && sandbox_state_is_over((enum sandbox_state)state)) {
 		(void)error_set(&err,
 				sandbox_failure(sandbox) ? sandbox_failure(sandbox) : EIO,
 				"%s",
@@ -479,10 +479,10 @@ void v1_list_sandboxes(struct call *c)
 	filter.n_labels =
 		sandbox_read_labels(&v[V1_LIST_SANDBOXES_QUERY_LABEL], labels, &l);
 	for (size_t i = 0; i < v[V1_LIST_SANDBOXES_QUERY_STATE].n; i++) {
-		int state = sandbox_state_parse(
+		uint32_t states = sandbox_state_bits(
 			v[V1_LIST_SANDBOXES_QUERY_STATE].items[i].text);
 
-		filter.states |= state < 0 ? 1U << 31 : 1U << state;
+		filter.states |= states ? states : 1U << 31;
 	}
 	if (!call_page(c, &v[V1_LIST_SANDBOXES_QUERY_CURSOR], &filter.before))
 		return;
@@ -705,9 +705,12 @@ void v1_wait_sandbox(struct call *c)
 	w->call = c;
 	w->waiter = (struct sandbox_waiter){ .fn = on_reached, .ctx = w };
 	for (size_t i = 0; i < states->n; i++) {
-		int state = sandbox_state_parse(states->items[i].text);
+		uint32_t bits = sandbox_state_bits(states->items[i].text);
 
-		w->waiter.states |= 1U << (state < 0 ? (int)SANDBOX_GONE : state);
+		/* Clients that know only `failed` are told of every such end. */
+		if (bits & 1U << SANDBOX_FAILED)
+			bits |= 1U << SANDBOX_LOST;
+		w->waiter.states |= bits ? bits : 1U << SANDBOX_GONE;
 	}
 	if (states->n == 0)
 		w->waiter.states = 1U << SANDBOX_RUNNING;

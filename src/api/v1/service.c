@@ -336,7 +336,8 @@ void v1_get_metrics(struct call *c)
 	}
 	buf_puts(&out, "# HELP warren_sandboxes Sandboxes by state.\n"
 		       "# TYPE warren_sandboxes gauge\n");
-	for (int i = 0; i < SANDBOX_STATE_MAX; i++)
+	counts[SANDBOX_STOPPED] += counts[SANDBOX_ON_DISK]; /* both have this name */
+	for (int i = 0; i < SANDBOX_ON_DISK; i++)
 		buf_printf(&out, "warren_sandboxes{state=\"%s\"} %ju\n",
 			   sandbox_state_name((enum sandbox_state)i),
 			   (uintmax_t)counts[i]);

@@ -112,6 +112,11 @@ void result_to_json(struct buf *out, const struct warren_result *r)
 	json_close(&j, '}');
 }
 
+static const char *const to_json_ended_by[EXEC_ENDED_BY_MAX] = {
+	[EXEC_BY_HIBERNATION] = "hibernate",
+	[EXEC_BY_REBOOT] = "reboot",
+};
+
 /* Write the exec without the closing brace, because more members may follow. */
 void show_exec_open(struct buf *out, struct exec *exec)
 {
@@ -133,7 +138,7 @@ void show_exec_open(struct buf *out, struct exec *exec)
 				   : "running");
 	to_json_put_time(&j, "started_at", row->started_at);
 	to_json_put_time(&j, "ended_at", row->ended ? row->ended_at : 0);
-	json_str(&j, "ended_by", row->by_hibernation ? "hibernate" : NULL);
+	json_str(&j, "ended_by", to_json_ended_by[row->ended_by]);
 	if (row->timeout_ms)
 		json_u64(&j, "timeout_ms", row->timeout_ms);
 	json_u64(&j, "output_from", from);

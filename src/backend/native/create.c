@@ -23,6 +23,7 @@
 
 #include "backend/native/create_op.h"
 #include "backend/native/durable.h"
+#include "backend/native/persist.h"
 #include "backend/native/undo.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -253,7 +254,9 @@ static int copy_mounts(struct create_op *m, int *fds, size_t *n, struct warren_e
 	if (m->userns < 0)
 		return error_errno(err, -m->userns, "open the user namespace");
 	if (m->plan->on_disk) {
-		int r = scratch_disk_mount(m->engine, m->disk, m->userns, &fds[*n], err);
+		int r = m->spec->persist ? persist_mount(m, &fds[*n], err)
+					 : scratch_disk_mount(m->engine, m->disk,
+							      m->userns, &fds[*n], err);
 
 		if (r < 0)
 			return r;
@@ -411,7 +414,11 @@ int create_ready(struct create_op *m, struct warren_error *err)
 
 int create_note(struct create_op *m, struct warren_error *err)
 {
+	int r = saved_note(m, err);
+
 	m->sandbox->limits = m->limits;
+	if (r < 0)
+		return r;
 	return m->spec->durable ? durable_note(m->engine, m->sandbox, err) : 0;
 }
 
@@ -728,8 +735,10 @@ void create_op_end(struct create_op *m, int r)
 	take_done(m);
 	if (r == 0 && m->engine->trace)
 		keep_trace(m);
-	if (r < 0)
+	if (r < 0) {
+		persist_undo(m);
 		(void)native_undo(m->engine, m->sandbox, &second);
+	}
 	(void)munmap(m->plan, sizeof(*m->plan));
 }
 
@@ -754,6 +763,8 @@ int native_create(void *state, const struct warren_spec *spec,
 
 	if (spec->n_mounts > NATIVE_MOUNTS_MAX)
 		return error_set(err, E2BIG, "more than %d mounts", NATIVE_MOUNTS_MAX);
+	if (spec->restore && spec->id && durable_clear(n, spec->id, err) < 0)
+		return -err->code;
 	part = spec->durable ? prepared_take(n, spec->id) : NULL;
 	if (part) {
 		r = prepared_finish(part, spec, ret_sandbox, err);

@@ -22,6 +22,7 @@ struct create_op {
 	/* Shared with other ops; NULL: this op closes the image. */
 	struct native_host *host;
 	bool own_image;
+	bool made_disk; /* the file of persist.c is new */
 	struct cgroup_limits limits;
 	uint64_t disk, shm, tmpfs; /* see struct native_plan */
 	int child_end;             /* the child's end of the connection */

@@ -373,6 +373,22 @@ int durable_find(void *state, const char *id, struct backend_sandbox **ret_sandb
 	return native_durable_find(state, id, false, ret_sandbox, err);
 }
 
+int durable_clear(struct native *n, const char *id, struct warren_error *err)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct backend_sandbox *sandbox = NULL;
+	int r = native_durable_find(n, id, false, &sandbox, &why);
+
+	if (r == -ENOENT || r == -ESRCH)
+		return 0;
+	if (r == 0) {
+		durable_release(n, sandbox);
+		return error_set(err, EEXIST, "sandbox '%s' already exists", id);
+	}
+	*err = why;
+	return r;
+}
+
 int durable_adopt(void *state, const char *id, struct backend_sandbox **ret_sandbox,
 		  struct warren_error *err)
 {

@@ -35,6 +35,11 @@ void durable_remove(const struct native *n, const char *id);
 int durable_oom_kills(struct native_sandbox *sandbox, uint64_t *ret,
 		      struct warren_error *err);
 
+/*
+ * Before a sandbox is created again: remove what is left of it. -EEXIST: it lives.
+ */
+int durable_clear(struct native *n, const char *id, struct warren_error *err);
+
 /* Functions of the backend's table. */
 int durable_list(void *state, char ***ret_ids, struct warren_error *err);
 int durable_find(void *state, const char *id, struct backend_sandbox **ret_sandbox,

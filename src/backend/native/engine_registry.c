@@ -33,6 +33,7 @@
 
 #include "backend/native/durable.h"
 #include "backend/native/native.h"
+#include "backend/native/persist.h"
 #include "backend/native/undo.h"
 #include "base/fd.h"
 
@@ -144,6 +145,7 @@ int engine_registry_open(struct native *n, const char *name, struct warren_error
 	if (name) {
 		durable_sweep(n);
 		saved_sweep(n);
+		persist_sweep(n);
 		undo_sweep(n);
 	}
 	engine_registry_sweep(n, engines);

@@ -18,6 +18,7 @@
 #include "backend/kind.h"
 #include "backend/native/durable.h"
 #include "backend/native/native.h"
+#include "backend/native/persist.h"
 #include "backend/native/undo.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -33,7 +34,12 @@ extern const char warren_init_blob[], warren_init_blob_end[];
 static int native_destroy(void *state, struct backend_sandbox *sandbox,
 			  struct warren_error *err)
 {
-	return native_unmake(state, (struct native_sandbox *)sandbox, err);
+	char id[ID_LEN + 1];
+	int r;
+
+	(void)memcpy(id, sandbox->id, sizeof(id));
+	r = native_unmake(state, (struct native_sandbox *)sandbox, err);
+	return r == 0 && persist_has(state, id) ? native_forget_saved(state, id, err) : r;
 }
 
 static int native_pause(void *state, struct backend_sandbox *base, bool paused,
@@ -292,6 +298,7 @@ const struct backend_kind backend_kind_native = {
 	.here = true,
 	.hibernates = true,
 	.snapshots = true,
+	.persists = true,
 	.images = BACKEND_IMAGES_OURS,
 	.limits = SPEC_LIMIT_BITS, /* create.c checks which of them can be enforced */
 };
@@ -329,6 +336,7 @@ const struct backend_ops backend_native = {
 	.reset = native_reset,
 	.image = native_image,
 	.has_saved = native_has_saved,
+	.list_kept = persist_list,
 	.list = durable_list,
 	.find = durable_find,
 	.adopt = durable_adopt,

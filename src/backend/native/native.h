@@ -18,6 +18,7 @@
  *	diff.c			compares the files of a sandbox with its image
  *	diff_layers.c		opens the layers of a snapshot, to compare them
  *	scratch_disk.c		scratch space in a disk image, instead of in memory
+ *	persist.c		scratch disks that outlive the processes of a sandbox
  *	volume.c		filesystems of volumes
  *	idmap.c			id maps of sandboxes and volumes
  *	probe.c			detects the features of this machine
@@ -147,6 +148,7 @@ struct native_plan {
 	uint64_t shm;   /* size of /dev/shm if it is not part of the disk */
 	uint64_t tmpfs; /* default size of a tmpfs */
 	bool on_disk;   /* the first mount that the child receives is the scratch space */
+	bool kept;      /* the scratch space has the files of the sandbox already */
 	bool restores;  /* the next one is the directory of saved files */
 	int saved;      /* that directory, in the creator; -1: none */
 	bool part;      /* a prepared sandbox: init starts before the root is mounted */
@@ -286,6 +288,8 @@ int saved_image(const struct native *n, const char *id, char **ret,
 /* A step of a creation: open the files that the new sandbox starts with, if any. */
 struct create_op;
 int saved_open(struct create_op *m, struct warren_error *err);
+/* A step of the creation of a sandbox that persists: record its image. */
+int saved_note(struct create_op *m, struct warren_error *err);
 /* Remove the saved files, because the sandbox has them now. */
 void saved_drop(struct create_op *m);
 /* Remove saved files of sandboxes that are running, and incomplete copies. */
@@ -297,6 +301,9 @@ int native_diff(void *state, struct backend_sandbox *base, int fd,
 
 /* scratch_disk.c */
 bool scratch_disk_tmpfs_has_xattrs(void);
+/* Open the empty filesystem of @size bytes, from which others are copied. */
+int scratch_disk_template(const struct native *n, uint64_t size, bool journal,
+			  struct warren_error *err);
 /* Create a detached ext4 mount of @size bytes with the id map of @userns. */
 int scratch_disk_mount(const struct native *n, uint64_t size, int userns, int *ret_fd,
 		       struct warren_error *err);

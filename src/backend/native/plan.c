@@ -12,8 +12,10 @@
 #include <sys/statvfs.h>
 
 #include "backend/native/create_op.h"
+#include "backend/native/persist.h"
 #include "base/clock.h"
 #include "base/strv.h"
+#include "spec/limits.h"
 
 #define PIDS_DEFAULT   1024
 #define NOFILE_DEFAULT 65536
@@ -71,7 +73,7 @@ static int take_tmpfs(struct create_op *m, struct warren_error *err)
 				t->target, (uintmax_t)memory);
 		sum += t->size;
 	}
-	if (!s->disk && m->disk > (memory - sum) / (unsized ? 2 : 1))
+	if (!s->disk && !s->persist && m->disk > (memory - sum) / (unsized ? 2 : 1))
 		m->disk = (memory - sum) / (unsized ? 2 : 1);
 	left = memory - sum;
 	if (!m->plan->on_disk) {
@@ -154,7 +156,9 @@ int take_spec(struct create_op *m, struct warren_error *err)
 		.only_limits = s->one_shot,
 		.all = s->durable,
 	};
-	m->disk = s->disk ? s->disk : m->limits.memory / 2;
+	m->disk = s->disk      ? s->disk
+		  : s->persist ? SPEC_PERSIST_DISK
+			       : m->limits.memory / 2;
 	if (!s->disk && m->disk < DISK_MIN)
 		m->disk = DISK_MIN;
 	if (m->disk > m->limits.memory && !plan_insists(m, s->disk, WARREN_LIMIT_DISK) &&
@@ -166,16 +170,17 @@ int take_spec(struct create_op *m, struct warren_error *err)
 		return error_set(
 			err, EINVAL,
 			"disk: less than 1m leaves no space for a root filesystem");
-	m->plan->on_disk =
-		n->privileged && (m->disk > m->limits.memory || !n->tmpfs_xattrs);
+	m->plan->on_disk = n->privileged &&
+			   (s->persist || m->disk > m->limits.memory || !n->tmpfs_xattrs);
 	if (m->disk > m->limits.memory && !m->plan->on_disk)
 		return error_set(
 			err, EOPNOTSUPP,
 			"disk: without root, written data stays in memory, so the "
 			"disk limit cannot be above the memory limit (%ju bytes)",
 			(uintmax_t)m->limits.memory);
-	if (volume_check(n, s, err) < 0 || take_tmpfs(m, err) < 0 ||
-	    take_pids(n, m->limits.pids, err) < 0 || take_nofile(m, err) < 0)
+	if (persist_check(m, err) < 0 || volume_check(n, s, err) < 0 ||
+	    take_tmpfs(m, err) < 0 || take_pids(n, m->limits.pids, err) < 0 ||
+	    take_nofile(m, err) < 0)
 		return -err->code;
 	take_ids(n, sandbox);
 	sandbox->env = strv_copy(s->env);
@@ -229,6 +234,9 @@ int take_disk(struct create_op *m, struct warren_error *err)
 	uint64_t left;
 
 	if (!m->plan->on_disk || !m->spec->disk || statvfs(dir, &fs) < 0)
+		return 0;
+	/* It has its disk already. */
+	if (m->spec->persist && m->spec->restore)
 		return 0;
 	left = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (left < m->disk)

@@ -141,15 +141,26 @@ static const struct mount_option *rootfs_bound(struct bounds *b, uint64_t disk,
 	return b->options;
 }
 
+/* A directory of the scratch space, which a disk that is kept has already. */
+static int rootfs_mkdir(const struct native_plan *p, const char *name, mode_t mode)
+{
+	return mkdir(name, mode) < 0 && !(p->kept && errno == EEXIST) ? -1 : 0;
+}
+
 static int enter_scratch(struct native_plan *p, struct warren_error *err)
 {
 	int r = mount_attach(p->scratch, AT_FDCWD, SCRATCH_AT, err);
 
 	if (r < 0)
 		return r;
+	if (fchdir(p->scratch) < 0)
+		return error_errno(err, errno, "enter the scratch space");
+	if (p->kept && faccessat(AT_FDCWD, "u", F_OK, 0) < 0)
+		return error_set(err, EREMOTEIO,
+				 "the disk of the sandbox is damaged: it has no files");
 	/* For a part, in advance: the upper directory and the files in it. */
-	if (fchdir(p->scratch) < 0 || mkdir("r", 0755) < 0 || mkdir("u", 0755) < 0 ||
-	    mkdir("u/etc", 0755) < 0 || mkdir("w", 0755) < 0)
+	if (rootfs_mkdir(p, "r", 0755) < 0 || rootfs_mkdir(p, "w", 0755) < 0 ||
+	    (!p->kept && (mkdir("u", 0755) < 0 || mkdir("u/etc", 0755) < 0)))
 		return error_errno(err, errno, "enter the scratch space");
 	/* init keeps a descriptor of the directory, so that its files can be saved
 	 * (save.c). It is a mount without a parent, so that nothing else can be
@@ -210,7 +221,7 @@ static int attach_stack(struct native_plan *p, size_t *next, struct warren_error
 
 		if (*next >= p->n_fds)
 			return error_set(err, EPROTO, "a layer is missing");
-		if (mkdir(name, 0755) < 0)
+		if (rootfs_mkdir(p, name, 0755) < 0)
 			return error_errno(err, errno, "create a mount point");
 		r = mount_attach(p->fds[(*next)++], AT_FDCWD, name, err);
 		if (r < 0)
@@ -250,7 +261,7 @@ static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 					  { "workdir", "w" },
 					  { "userxattr", NULL },
 					  { NULL, NULL } };
-	int r = p->restores ? 0 : hosts_write("u", p->hostname);
+	int r = p->restores || p->kept ? 0 : hosts_write("u", p->hostname);
 
 	if (r < 0)
 		return error_errno(err, -r, "write /etc/hosts");
@@ -278,7 +289,7 @@ static int rootfs_keep_lower(struct native_plan *p, struct warren_error *err)
 		return mount_new("overlay", options, attr, &p->dirs[DIR_LOWER], err);
 	if (strchr(at, ':')) {
 		at = "v";
-		if (mkdir(at, 0755) < 0)
+		if (rootfs_mkdir(p, at, 0755) < 0)
 			return error_errno(err, errno, "create a mount point");
 		r = mount_overlay_by_path(p, at, "", err);
 	}
@@ -343,13 +354,13 @@ static int make_read_only(int proc, const char *name, struct warren_error *err)
  * Create an empty file and an empty directory in a read-only mount; bind mounts of them
  * are read-only too.
  */
-static int make_masks(struct warren_error *err)
+static int make_masks(const struct native_plan *p, struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	int r;
 
-	if (mkdir("m", 0755) < 0 || mkdir("m/d", 0555) < 0 ||
-	    mknod("m/f", S_IFREG | 0444, 0) < 0)
+	if (rootfs_mkdir(p, "m", 0755) < 0 || rootfs_mkdir(p, "m/d", 0555) < 0 ||
+	    (mknod("m/f", S_IFREG | 0444, 0) < 0 && !(p->kept && errno == EEXIST)))
 		return error_errno(err, errno, "create the masks");
 	r = mount_copy(AT_FDCWD, "m", false,
 		       MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd, err);
@@ -369,7 +380,7 @@ static int rootfs_mask(const char *from, const char *const *names, size_t n,
 
 static int mask_proc(const struct native_plan *p, struct warren_error *err)
 {
-	int r = make_masks(err);
+	int r = make_masks(p, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++) {
 		r = make_read_only(p->proc, read_only[i], err);

@@ -30,6 +30,7 @@
 #include "backend/native/create_op.h"
 #include "backend/native/durable.h"
 #include "backend/native/files_child.h"
+#include "backend/native/persist.h"
 #include "backend/native/undo.h"
 #include "backend/saved.h"
 #include "base/clock.h"
@@ -288,8 +289,9 @@ static int save_copy_to(struct native_sandbox *sandbox, int saved, const char *t
 static int save_note_image(const struct native_sandbox *sandbox, int saved, bool sync,
 			   struct warren_error *err)
 {
+	const struct native *n = sandbox->engine;
 	const char *image = native_image(&sandbox->base);
-	char name[SAVED_NAME_SIZE];
+	char name[SAVED_NAME_SIZE], disk[sizeof(n->name) + ID_LEN + 16];
 	AUTO_CLOSE int fd = -1;
 	int r;
 
@@ -301,9 +303,26 @@ static int save_note_image(const struct native_sandbox *sandbox, int saved, bool
 		r = -errno;
 	if (r < 0)
 		return error_errno(err, -r, "record the image of its files");
-	return ref_digest_valid(image) ? store_pin_image(sandbox->engine->state_dir,
-							 image, sandbox->base.id, err)
-				       : 0;
+	if (!ref_digest_valid(image))
+		return 0;
+	persist_path(n, sandbox->base.id, disk);
+	return store_pin_image(n->state_dir, image,
+			       persist_has(n, sandbox->base.id) ? disk : sandbox->base.id,
+			       err);
+}
+
+int saved_note(struct create_op *m, struct warren_error *err)
+{
+	AUTO_CLOSE int saved = -1;
+	int r;
+
+	if (!m->spec->persist || m->spec->restore)
+		return 0;
+	saved = save_open_dir(m->engine, true, err);
+	r = saved < 0 ? saved : save_note_image(m->sandbox, saved, true, err);
+	if (r == 0 && fsync(saved) < 0)
+		r = error_errno(err, errno, "record the image of its files");
+	return r;
 }
 
 int saved_image(const struct native *n, const char *id, char **ret,
@@ -362,6 +381,10 @@ int native_hibernate(void *state, struct backend_sandbox *base, struct warren_sa
 
 	if (!base->durable)
 		return error_set(err, EINVAL, "only a durable sandbox can hibernate");
+	if (persist_has(n, base->id)) {
+		*ret = (struct warren_saved){ 0 };
+		return persist_hibernate(n, sandbox, err);
+	}
 	saved = save_open_dir(n, true, err);
 	if (saved < 0)
 		return saved;
@@ -416,14 +439,21 @@ bool native_has_saved(void *state, const char *id)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	AUTO_CLOSE int saved = save_open_dir(state, false, &ignored);
 
-	return saved >= 0 && faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return (saved >= 0 && faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0) ||
+	       persist_has(state, id);
 }
 
 int native_forget_saved(void *state, const char *id, struct warren_error *err)
 {
 	AUTO_CLOSE int saved = save_open_dir(state, false, err);
 	char name[SAVED_NAME_SIZE];
+	int r;
 
+	if (saved >= 0) {
+		r = persist_remove(state, id, err);
+		if (r < 0)
+			return r;
+	}
 	if (saved < 0)
 		return saved == -ENOENT ? 0 : saved;
 	(void)snprintf(name, sizeof(name), "." SAVED_NEW "%s", id);
@@ -458,6 +488,11 @@ int saved_open(struct create_op *m, struct warren_error *err)
 	saved = save_open_dir(m->engine, false, err);
 	if (saved < 0 && saved != -ENOENT)
 		return saved;
+	if (m->spec->persist) {
+		p->restores = false;
+		return persist_open(
+			m, saved >= 0 && saved_is_empty(saved, m->sandbox->base.id), err);
+	}
 	errno = ENOENT;
 	if (saved >= 0)
 		p->saved = openat(saved, m->sandbox->base.id,
@@ -478,9 +513,15 @@ int saved_open(struct create_op *m, struct warren_error *err)
 void saved_drop(struct create_op *m)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLOSE int saved = -1;
 
-	if (m->spec->restore)
+	if (m->spec->restore && m->spec->persist) {
+		saved = save_open_dir(m->engine, false, &ignored);
+		if (saved >= 0)
+			(void)unlinkat(saved, m->sandbox->base.id, 0);
+	} else if (m->spec->restore) {
 		(void)native_forget_saved(m->engine, m->sandbox->base.id, &ignored);
+	}
 }
 
 /* Return the id in the name of a marker or incomplete copy; NULL: the prefix differs. */
@@ -516,8 +557,9 @@ static void saved_sweep_one(struct native *n, int saved, const char *name)
 		(void)unlinkat(saved, name, 0);
 	} else if (image) {
 		/* The files of this image are missing, or the sandbox is running. */
-		if (faccessat(saved, image, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    saved_is_awake(n, image))
+		if (!persist_has(n, image) &&
+		    (faccessat(saved, image, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+		     saved_is_awake(n, image)))
 			(void)unlinkat(saved, name, 0);
 	} else if (saved_id(name, "." SAVED_NEW) ||
 		   (id_valid(name) && saved_is_awake(n, name))) {

@@ -43,13 +43,14 @@ bool scratch_disk_tmpfs_has_xattrs(void)
  * Open the empty filesystem of @size bytes. If there is none, create it under another
  * name and rename it.
  */
-static int open_template(const struct native *n, uint64_t size, struct warren_error *err)
+int scratch_disk_template(const struct native *n, uint64_t size, bool journal,
+			  struct warren_error *err)
 {
 	char path[4096], temp[4096 + ID_LEN + 2], id[ID_LEN + 1];
 	int fd, r = 0;
 
-	if (snprintf(path, sizeof(path), "%s/disk-" DISK_VERSION "-%ju", n->state_dir,
-		     (uintmax_t)size) >= (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s/disk-" DISK_VERSION "-%ju%s", n->state_dir,
+		     (uintmax_t)size, journal ? "-journal" : "") >= (int)sizeof(path))
 		return error_errno(err, ENAMETOOLONG, "name a disk");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
@@ -63,7 +64,7 @@ static int open_template(const struct native *n, uint64_t size, struct warren_er
 		r = error_errno(err, errno, "create a disk of %ju bytes",
 				(uintmax_t)size);
 	if (r == 0)
-		r = ext4_create(temp, false, err);
+		r = ext4_create(temp, journal, err);
 	if (r == 0 && rename(temp, path) < 0)
 		r = error_errno(err, errno, "keep '%s'", path);
 	if (r < 0) {
@@ -82,7 +83,7 @@ int scratch_disk_mount(const struct native *n, uint64_t size, int userns, int *r
 	struct mount_option options[] = { { "source", path }, { NULL, NULL } };
 	int r;
 
-	template = open_template(n, size, err);
+	template = scratch_disk_template(n, size, false, err);
 	if (template <0)
 		return template;
 	file = open(n->state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

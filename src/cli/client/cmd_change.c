@@ -332,7 +332,7 @@ const struct command client_stop = {
 	.summary = "End all processes of a sandbox, and keep its files.",
 	.about =
 		"'warren start' runs its main command again. A sandbox that was run with --rm is\n"
-		"deleted. A stopped sandbox does not survive a reboot of the machine.\n",
+		"deleted. A stopped sandbox survives a reboot of the machine only with --persist.\n",
 	.opts = &(const struct opts){ .table = stop_table,
 				      .n = ARRAY_SIZE(stop_table),
 				      .operands = "SANDBOX...",

@@ -24,7 +24,7 @@ struct create_options {
 	json_t *policy;
 	uint64_t ttl_ms, idle_timeout_ms, wait_ms;
 	uint64_t count;
-	bool no_wake;
+	bool no_wake, persist;
 	bool no_wait;
 	bool quiet;
 	bool json;
@@ -99,6 +99,9 @@ static const struct opt create_table[] = {
 	{ NULL, "idle-action", 0, "ACTION", "hibernate",
 	  "another name for --on-idle",
 	  opt_text, FIELD(idle_action) },
+	{ NULL, "persist", 0, NULL, NULL,
+	  "keep its files on disk from the start; they survive a reboot",
+	  opt_flag, FIELD(persist) },
 	{ NULL, "no-wake", 0, NULL, NULL,
 	  "do not resume or wake it automatically when it is used again",
 	  opt_flag, FIELD(no_wake) },
@@ -154,6 +157,8 @@ static json_t *spec_of(const struct create_options *o)
 		(void)json_object_set(spec, "labels", o->labels);
 	if (o->policy)
 		(void)json_object_set(spec, "network", o->policy);
+	if (o->persist)
+		(void)json_object_set_new(spec, "persist", json_true());
 	if (o->no_wake)
 		(void)json_object_set_new(spec, "wake_on_use", json_false());
 	return spec;
@@ -179,7 +184,7 @@ static int print_made(const json_t *sandboxes, const struct create_options *o)
 
 		if (!o->json)
 			buf_printf(&out, "%s\n", print_text_of(sandbox, "id"));
-		if (strcmp(print_text_of(sandbox, "state"), "failed") != 0)
+		if (!print_is_over(sandbox))
 			continue;
 		message_say(client_create.name, "sandbox %s failed: %s",
 			    print_text_of(sandbox, "id"),

@@ -97,6 +97,7 @@ static void put_sandbox(struct buf *out, const json_t *sandbox)
 		{ "mounts", "mounts:" },
 		{ "network", "network:" },
 		{ "read_only", "read-only:" },
+		{ "persist", "persist:" },
 		{ "created_at", "created:" },
 		{ "last_used_at", "last used:" },
 		{ "expires_at", "expires:" },

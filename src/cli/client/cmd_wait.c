@@ -26,7 +26,7 @@ struct wait_options {
 
 /* clang-format off */
 static const struct opt wait_table[] = {
-	{ NULL, OPT_STATE("wait for this state (default: stopped, failed or gone)",
+	{ NULL, OPT_STATE("wait for this state (default: stopped, failed, lost or gone)",
 		FIELD(states)) },
 	{ NULL, "exec", 0, "EXEC", "t7v2x9c4m1kd",
 	  "wait for this command, and exit with its status",

@@ -72,6 +72,8 @@ void print_enforced(const char *command, const json_t *list, bool verbose);
 int print_gone(const struct command *cmd, const char *id);
 /* Get the string at @key, or "". */
 const char *print_text_of(const json_t *object, const char *key);
+/* Has the sandbox failed, or is it lost? Its "error" says why. */
+bool print_is_over(const json_t *sandbox);
 
 /* Append labels as sorted "KEY=VALUE", for a table cell. */
 void put_labels(struct buf *out, const json_t *labels);

@@ -35,6 +35,13 @@ const char *print_text_of(const json_t *object, const char *key)
 	return text ? text : "";
 }
 
+bool print_is_over(const json_t *sandbox)
+{
+	const char *state = print_text_of(sandbox, "state");
+
+	return strcmp(state, "failed") == 0 || strcmp(state, "lost") == 0;
+}
+
 void print_enforced(const char *command, const json_t *list, bool verbose)
 {
 	struct warren_enforcement e[64] = { 0 };

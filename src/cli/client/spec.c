@@ -211,7 +211,7 @@ static int check_made(struct client *c, const json_t *made, struct warren_error 
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	int r;
 
-	if (strcmp(print_text_of(made, "state"), "failed") != 0)
+	if (!print_is_over(made))
 		return 0;
 	r = error_set(err, EREMOTEIO, "%s", print_text_of(made, "error"));
 	(void)!delete_sandbox(c, print_text_of(made, "id"), &ignored);

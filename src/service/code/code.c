@@ -225,7 +225,7 @@ static void code_on_created(struct sandbox_waiter *w, struct sandbox *sandbox, i
 			code_write(run);
 		return;
 	}
-	if (state == SANDBOX_FAILED)
+	if (state >= 0 && sandbox_state_is_over((enum sandbox_state)state))
 		(void)error_set(&err,
 				sandbox_failure(sandbox) ? sandbox_failure(sandbox) : EIO,
 				"%s",

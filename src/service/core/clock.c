@@ -56,6 +56,11 @@ int64_t service_wall(int64_t time)
 	return time + service_clock.wall;
 }
 
+int64_t service_time_of(int64_t wall)
+{
+	return service_time() - (clock_ms(CLOCK_REALTIME) - wall);
+}
+
 /* Continue from the values of an earlier process; false: they cannot be read. */
 static bool clock_resume(const char *text, const char *boot)
 {

@@ -48,6 +48,7 @@ static const char *const names[] = {
 	[EVENT_VOLUME_DELETED] = "volume.deleted",
 	[EVENT_SNAPSHOT_CREATED] = "snapshot.created",
 	[EVENT_SNAPSHOT_DELETED] = "snapshot.deleted",
+	[EVENT_SANDBOX_LOST] = "sandbox.lost",
 };
 
 _Static_assert(ARRAY_SIZE(names) == EVENT_TYPE_MAX, "an event has no name");

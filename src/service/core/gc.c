@@ -13,6 +13,7 @@
  *	running, not connected	the service requests another connection
  *	alive, but `failed`
  *	or has no row		it is destroyed (orphans.c)
+ *	files without a row	they are removed (orphans.c)
  */
 #include <errno.h>
 #include <string.h>

@@ -58,10 +58,12 @@ static void hibernate_begin(struct sandbox_job *job)
 								     : WIRE_HIBERNATE } };
 	struct sandbox *sandbox = job->sandbox;
 	struct warren_error err = WARREN_ERROR_INIT, why = WARREN_ERROR_INIT;
-	int r;
+	int r = 0;
 
-	if (sandbox->row.state == SANDBOX_HIBERNATED && !job->drop) {
-		sandbox_job_end(job, 0, NULL);
+	if (sandbox_state_sleeps(sandbox->row.state) && !job->drop) {
+		if (sandbox->row.state == SANDBOX_ON_DISK)
+			r = sandbox_move(sandbox, SANDBOX_HIBERNATED, NULL, &err);
+		sandbox_job_end(job, r, &err);
 		return;
 	}
 	if (sandbox->row.state != SANDBOX_STOPPED) {
@@ -104,12 +106,24 @@ void sandbox_drop_files(struct sandbox *sandbox, service_done_fn done, void *ctx
 void sandbox_is_asleep(struct sandbox *sandbox)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
+	enum sandbox_state to = sandbox->persist ? SANDBOX_ON_DISK : SANDBOX_HIBERNATED;
 
 	(void)error_set(&err, ESTALE, "the sandbox hibernates");
 	init_conn_close(sandbox, &err);
-	ROOMS_CALL(sandbox->service, lost, sandbox);
-	if (sandbox_move(sandbox, SANDBOX_HIBERNATED, NULL, &err) < 0)
+	if (sandbox_move(sandbox, to, NULL, &err) < 0)
 		service_untidy(sandbox->service);
+	sandbox_load_asleep(sandbox);
+	sandbox_arm(sandbox);
+}
+
+/* Its execs and sessions can be listed without waking it. */
+void sandbox_load_asleep(struct sandbox *sandbox)
+{
+	if (!sandbox->loaded)
+		ROOMS_CALL(sandbox->service, restore, sandbox);
+	sandbox->loaded = true;
+	/* An exec without a result ended with the sandbox. */
+	ROOMS_CALL(sandbox->service, lost, sandbox);
 }
 
 /* ----------------------------------------------------------------------- waking */

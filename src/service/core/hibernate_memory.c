@@ -121,7 +121,7 @@ static void memory_begin(struct sandbox_job *job)
 	struct sandbox *sandbox = job->sandbox;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (sandbox->row.state == SANDBOX_HIBERNATED)
+	if (sandbox_state_sleeps(sandbox->row.state))
 		sandbox_job_end(job, 0, NULL);
 	else if (sandbox_is_saved(sandbox))
 		memory_save(job);

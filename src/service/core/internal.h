@@ -97,8 +97,19 @@ size_t pool_ids_take(struct service *s, struct sandbox_row *rows, size_t n);
 /* Give back ids that were not used. */
 void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n);
 
+/* clock.c: convert a system time, in ms, to a time of the service's clock. */
+int64_t service_time_of(int64_t wall);
+
 /* hibernate.c: the sandbox has no init, and its files are saved. */
 void sandbox_is_asleep(struct sandbox *sandbox);
+/* Load what the database has of a sandbox that is not awake, and end its execs. */
+void sandbox_load_asleep(struct sandbox *sandbox);
+/* sandbox.c: like sandbox_lost(), but with the state that it gets. */
+void sandbox_lost_to(struct sandbox *sandbox, enum sandbox_state to,
+		     const struct warren_error *why);
+/* sandbox_ops.c: like sandbox_end(), but with the state that it gets. */
+void sandbox_end_as(struct sandbox *sandbox, enum sandbox_state to,
+		    const struct warren_error *why);
 /* sandbox_create.c: take the descriptors of the warden's reply to CREATE. */
 int create_take_fds(struct sandbox *sandbox, bool captured, int fd, int *ret_conn,
 		    struct warren_error *err);

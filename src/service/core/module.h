@@ -106,6 +106,7 @@ struct sandbox {
 	bool discarded;  /* no client knows it, and it could not be deleted yet */
 	bool working;    /* next_job() is running */
 	bool auto_paused, wake_on_use;
+	bool persist; /* its files are on disk, and survive its processes */
 	enum sandbox_action on_idle, on_ttl;
 	/* Unless on_ttl is ACTION_DELETE: how long it runs each time, in ms. */
 	uint64_t lifetime_ms;
@@ -176,6 +177,7 @@ static inline bool sandbox_is_made(const struct sandbox *sandbox)
 }
 
 struct service {
+	int64_t run_since; /* by service_time(): no sandbox ran before; 0: unknown */
 	const struct service_module *const *hooks; /* the modules; NULL-terminated */
 	void *modules[MODULE_MAX];                 /* state of each module */
 	struct net_loop *loop;
@@ -320,7 +322,8 @@ int init_conn_tell(struct sandbox *sandbox, const void *msg, size_t size);
 /* sandbox.c */
 /*
  * The sandbox's init has ended unexpectedly, or is treated as dead because it is silent,
- * late, or violates the protocol.
+ * late, or violates the protocol. It becomes `failed`, or `stopped` if its files are on
+ * disk.
  */
 void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why);
 /* The only function that changes a sandbox's state. It changes the database first. */

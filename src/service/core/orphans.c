@@ -8,7 +8,11 @@
  * the ids of all sandboxes of a backend, some at a time, and destroys
  *
  *	those without a row		no client can know them
- *	those that have `failed`	their row says that nothing of them is alive
+ *	those that have `failed`
+ *	or are `lost`			their row says that nothing of them is alive
+ *
+ * The same is done with the files on disk of sandboxes with `persist`, which exist
+ *without the sandbox.
  *
  * A row is written before the warden is asked to create its sandbox, and deleted after
  * the warden has destroyed it. So a sandbox that is being created has a row when the
@@ -34,6 +38,7 @@ struct orphans_op {
 	struct orphans_op *next;
 	struct service *service;
 	const char *backend;
+	uint32_t type; /* WIRE_LIST or WIRE_LIST_KEPT */
 	char after[ID_LEN + 1];
 	size_t left; /* requests under way */
 	int result;
@@ -89,8 +94,18 @@ static bool orphans_has(struct service *s, const char *id)
 
 	/* If an operation is in progress, it ends the sandbox, or reports that it could
 	 * not. */
-	return !sandbox || (sandbox->row.state == SANDBOX_FAILED && !sandbox->moving &&
-			    !sandbox->jobs);
+	return !sandbox || (sandbox_state_is_over(sandbox->row.state) &&
+			    !sandbox->moving && !sandbox->jobs);
+}
+
+/* Files on disk are removed only if the database can say that no sandbox has them. */
+static bool orphans_has_files(struct service *s, const char *id)
+{
+	AUTO_SANDBOX_ROW struct sandbox_row row = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	return !sandbox_find(s, NULL, id) &&
+	       db_get_sandbox(s->db, NULL, id, &row, &ignored) == -ENOENT;
 }
 
 /* An earlier process was killed when it had woken the sandbox. */
@@ -98,7 +113,7 @@ static bool orphans_woken(struct service *s, const char *id)
 {
 	const struct sandbox *sandbox = sandbox_find(s, NULL, id);
 
-	return sandbox && sandbox->row.state == SANDBOX_HIBERNATED && !sandbox->moving &&
+	return sandbox && sandbox_state_sleeps(sandbox->row.state) && !sandbox->moving &&
 	       !sandbox->jobs;
 }
 
@@ -133,6 +148,18 @@ static int orphans_sleep_again(struct orphans_op *op, const char *id)
 	return 0;
 }
 
+static int orphans_treat(struct orphans_op *op, const char *id)
+{
+	struct service *s = op->service;
+
+	if (op->type == WIRE_LIST_KEPT)
+		return orphans_has_files(s, id) ? orphans_ask_one(op, id, WIRE_DESTROY)
+						: 0;
+	if (orphans_has(s, id))
+		return orphans_ask_one(op, id, WIRE_DESTROY);
+	return orphans_woken(s, id) ? orphans_sleep_again(op, id) : 0;
+}
+
 static int orphans_ask(struct orphans_op *op);
 
 static void orphans_on_list(void *ctx, const struct warren_error *failure,
@@ -149,10 +176,8 @@ static void orphans_on_list(void *ctx, const struct warren_error *failure,
 
 		if (id[ID_LEN] != '\0' || !id_valid(id))
 			continue;
-		if (orphans_has(op->service, id) && r == 0)
-			r = orphans_ask_one(op, id, WIRE_DESTROY);
-		else if (orphans_woken(op->service, id) && r == 0)
-			r = orphans_sleep_again(op, id);
+		if (r == 0)
+			r = orphans_treat(op, id);
 		(void)memcpy(op->after, id, sizeof(op->after));
 	}
 	if (r == 0 && n == WIRE_LIST_MAX)
@@ -162,7 +187,7 @@ static void orphans_on_list(void *ctx, const struct warren_error *failure,
 
 static int orphans_ask(struct orphans_op *op)
 {
-	struct warden_proto_list msg = { .h = { .type = WIRE_LIST } };
+	struct warden_proto_list msg = { .h = { .type = op->type } };
 	int r = warden_proto_put_backend(&msg.h, op->backend);
 
 	(void)memcpy(msg.after, op->after, sizeof(op->after));
@@ -174,20 +199,20 @@ static int orphans_ask(struct orphans_op *op)
 	return r;
 }
 
-int orphans_destroy(struct service *s, const char *backend, service_done_fn done,
-		    void *ctx)
+static int orphans_begin(struct service *s, const char *backend, uint32_t type,
+			 service_done_fn done, void *ctx)
 {
 	struct orphans_op *op;
 	int r;
 
 	for (op = s->orphans; op; op = op->next)
-		if (strcmp(op->backend, backend) == 0)
+		if (op->type == type && strcmp(op->backend, backend) == 0)
 			return -EALREADY;
 	op = calloc(1, sizeof(*op));
 	if (!op)
 		return -ENOMEM;
 	*op = (struct orphans_op){
-		.service = s, .backend = backend, .done = done, .ctx = ctx
+		.service = s, .backend = backend, .type = type, .done = done, .ctx = ctx
 	};
 	r = orphans_ask(op);
 	if (r == 0)
@@ -195,6 +220,17 @@ int orphans_destroy(struct service *s, const char *backend, service_done_fn done
 	else
 		free(op);
 	return r;
+}
+
+int orphans_destroy(struct service *s, const char *backend, service_done_fn done,
+		    void *ctx)
+{
+	int r = 0;
+
+	if (strcmp(backend, WIRE_NATIVE) == 0)
+		r = orphans_begin(s, backend, WIRE_LIST_KEPT, service_ignore, NULL);
+	return r < 0 && r != -EALREADY ? r
+				       : orphans_begin(s, backend, WIRE_LIST, done, ctx);
 }
 
 void orphans_look(struct service *s)

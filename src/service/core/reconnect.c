@@ -139,6 +139,28 @@ static bool has_no_init(int r)
 	return r == -ESRCH || r == -ENOENT;
 }
 
+/*
+ * If the state of the sandbox last changed before the run directory was created, then the
+ * machine was restarted in the meantime, which ended the sandbox.
+ */
+static void reconnect_has_no_init(struct sandbox *sandbox)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	if (sandbox->row.changed_at < sandbox->service->run_since) {
+		(void)error_set(&why, ESRCH, "the machine was restarted, and %s",
+				sandbox->persist ? "its files on disk are missing"
+						 : "its files were in memory");
+		sandbox_lost_to(sandbox, SANDBOX_LOST, &why);
+		return;
+	}
+	if (!sandbox->broke.code)
+		(void)error_set(&sandbox->broke, ESRCH,
+				"it ended by itself, or the machine was restarted");
+	/* If it had files on disk, they are missing. */
+	sandbox_lost_to(sandbox, SANDBOX_FAILED, &sandbox->broke);
+}
+
 void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_error *err)
 {
 	if (sandbox->service->closing || r == -ESTALE || !sandbox_is_made(sandbox))
@@ -148,14 +170,13 @@ void sandbox_reconnected(struct sandbox *sandbox, int r, const struct warren_err
 			reconnect_note(sandbox, "reconnected to its init", NULL);
 		return;
 	}
-	if (r == -WIRE_HIBERNATES) {
+	if (r == -WIRE_HIBERNATES && sandbox->persist) {
+		/* Something of it may be left besides its files. */
+		sandbox_lost(sandbox, err);
+	} else if (r == -WIRE_HIBERNATES) {
 		sandbox_is_asleep(sandbox);
 	} else if (has_no_init(r)) {
-		if (!sandbox->broke.code)
-			(void)error_set(
-				&sandbox->broke, ESRCH,
-				"it ended by itself, or the machine was restarted");
-		sandbox_lost(sandbox, &sandbox->broke);
+		reconnect_has_no_init(sandbox);
 	} else if (r == -EPROTO || r == -EPERM) {
 		sandbox_lost(sandbox, err);
 	} else if (is_hopeless(sandbox)) {

@@ -9,8 +9,11 @@
  *	any state	the run ended with the process: destroyed, and deleted
  *	running, paused,
  *	stopped		reconnected (reconnect.c); if it has no init, it is
- *			destroyed, and becomes `failed`
- *	hibernated	left as it is
+ *			destroyed, and becomes `failed`, or `lost` if the machine was
+ *			restarted; but with files on disk, it becomes `stopped`
+ *			(SANDBOX_ON_DISK)
+ *	hibernated,
+ *	on disk		left as it is
  *	deleting	destroyed completely
  *	no row at all	destroyed
  *
@@ -127,15 +130,6 @@ static void on_unmade(void *ctx, int r UNUSED, const struct warren_error *err UN
 	one_done(ctx);
 }
 
-/* Its execs and sessions can be listed without waking it. */
-static void restore_asleep(struct sandbox *sandbox)
-{
-	ROOMS_CALL(sandbox->service, restore, sandbox);
-	/* An exec that has no result by now will never have one. */
-	ROOMS_CALL(sandbox->service, lost, sandbox);
-	sandbox->loaded = true;
-}
-
 static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 {
 	struct finding *f;
@@ -154,8 +148,8 @@ static void restore_sandbox(struct restoring *all, struct sandbox *sandbox)
 		sandbox_unmake(sandbox, wait ? on_unmade : service_ignore, all);
 		return;
 	}
-	if (sandbox->row.state == SANDBOX_HIBERNATED)
-		restore_asleep(sandbox);
+	if (sandbox_state_sleeps(sandbox->row.state))
+		sandbox_load_asleep(sandbox);
 	if (!sandbox_is_made(sandbox)) {
 		sandbox_arm(sandbox);
 		return;

@@ -218,6 +218,8 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 		[SANDBOX_STOPPED] = EVENT_SANDBOX_STOPPED,
 		[SANDBOX_HIBERNATED] = EVENT_SANDBOX_HIBERNATED,
 		[SANDBOX_FAILED] = EVENT_SANDBOX_FAILED,
+		[SANDBOX_LOST] = EVENT_SANDBOX_LOST,
+		[SANDBOX_ON_DISK] = EVENT_SANDBOX_STOPPED,
 		[SANDBOX_RUNNING] = EVENT_SANDBOX_RESUMED,
 	};
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
@@ -225,15 +227,15 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	int r = event_begin(sandbox->service, &tx, err), event = events[to];
 
 	if ((sandbox->row.state == SANDBOX_STOPPED ||
-	     sandbox->row.state == SANDBOX_HIBERNATED) &&
+	     sandbox_state_sleeps(sandbox->row.state)) &&
 	    to == SANDBOX_RUNNING)
 		event = EVENT_SANDBOX_STARTED;
 	after.state = to;
 	if (r == 0)
 		r = db_move_sandbox(sandbox->service->db, sandbox->row.id,
 				    sandbox->row.state, to, error, service_time(), err);
-	if (r == 0 && to == SANDBOX_FAILED)
-		r = event_emit_ends(sandbox, "failed", err);
+	if (r == 0 && sandbox_state_is_over(to))
+		r = event_emit_ends(sandbox, sandbox_state_name(to), err);
 	if (r == 0 && event)
 		event_emit_row(sandbox->service, (enum event_type)event, &after, NULL,
 			       sandbox->reason, NULL);
@@ -244,7 +246,7 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	sandbox_moved(sandbox, to);
 	if (to == SANDBOX_RUNNING)
 		sandbox_renew(sandbox);
-	if (to == SANDBOX_FAILED || to == SANDBOX_STOPPED)
+	if (sandbox_state_is_over(to) || to == SANDBOX_STOPPED)
 		sandbox_arm(sandbox);
 	loop_defer(sandbox->service->loop, &sandbox->waiters_task);
 	return 0;
@@ -311,12 +313,23 @@ void sandbox_wait_abandon(struct sandbox_waiter *w)
 	sandbox_wait_cancel(w);
 }
 
-void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why)
+void sandbox_lost_to(struct sandbox *sandbox, enum sandbox_state to,
+		     const struct warren_error *why)
 {
 	init_conn_close(sandbox, why);
-	ROOMS_CALL(sandbox->service, lost, sandbox);
+	/* Execs of a sandbox whose files are kept get results when it has ended. */
+	if (to == SANDBOX_ON_DISK)
+		ROOMS_CALL(sandbox->service, disconnected, sandbox);
+	else
+		ROOMS_CALL(sandbox->service, lost, sandbox);
 	if (sandbox_is_made(sandbox))
-		sandbox_end(sandbox, why);
+		sandbox_end_as(sandbox, to, why);
+}
+
+void sandbox_lost(struct sandbox *sandbox, const struct warren_error *why)
+{
+	sandbox_lost_to(sandbox, sandbox->persist ? SANDBOX_ON_DISK : SANDBOX_FAILED,
+			why);
 }
 
 /* --------------------------------------------------------------------- timers */

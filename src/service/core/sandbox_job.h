@@ -30,7 +30,7 @@ struct sandbox_job {
 	struct sandbox *sandbox;
 	enum sandbox_job_kind kind;
 	void (*begin)(struct sandbox_job *job);
-	enum sandbox_state to; /* for pause and resume: the new state */
+	enum sandbox_state to; /* for pause, resume and sandbox_end_as(): the new state */
 	const char *why;       /* reason, for the event */
 	/* For pause and stop that no client requested: skipped if it is no longer due. */
 	enum sandbox_cause cause;

@@ -346,9 +346,18 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 		return;
 	}
 	sandbox->broke = job->lost;
+	if (job->to == SANDBOX_ON_DISK && may_fail(sandbox)) {
+		/* Otherwise, another connection shows later what is left of it. */
+		if (failure)
+			service_untidy(sandbox->service);
+		else
+			sandbox_is_asleep(sandbox);
+		sandbox_job_end(job, 0, NULL);
+		return;
+	}
 	/* The state in the database stays as it is until it can be changed. */
 	if ((may_fail(sandbox) &&
-	     sandbox_move(sandbox, SANDBOX_FAILED, job->lost.msg, &err) < 0) ||
+	     sandbox_move(sandbox, job->to, job->lost.msg, &err) < 0) ||
 	    failure)
 		service_untidy(sandbox->service);
 	sandbox_job_end(job, 0, NULL);
@@ -356,7 +365,9 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 
 static void begin_end(struct sandbox_job *job)
 {
-	struct warden_proto_sandbox msg = { .h = { .type = WIRE_DESTROY } };
+	struct warden_proto_sandbox msg = { .h = { .type = job->to == SANDBOX_ON_DISK
+								   ? WIRE_HIBERNATE
+								   : WIRE_DESTROY } };
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
@@ -373,16 +384,25 @@ static void begin_end(struct sandbox_job *job)
 }
 
 /*
- * Set the state `failed` only after all processes of the sandbox have ended, so that a
- * client that sees `failed` knows that nothing of the sandbox runs.
+ * Set the state only after all processes of the sandbox have ended, so that a client that
+ * sees `failed` knows that nothing of the sandbox runs.
  */
+void sandbox_end_as(struct sandbox *sandbox, enum sandbox_state to,
+		    const struct warren_error *why)
+{
+	sandbox_job_add(
+		sandbox,
+		(struct sandbox_job){ .begin = begin_end,
+				      .to = to,
+				      .why = to == SANDBOX_FAILED ? "failed" : "reboot",
+				      .hurries = true,
+				      .lost = *why,
+				      .done = service_ignore });
+}
+
 void sandbox_end(struct sandbox *sandbox, const struct warren_error *why)
 {
-	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_end,
-						       .why = "failed",
-						       .hurries = true,
-						       .lost = *why,
-						       .done = service_ignore });
+	sandbox_end_as(sandbox, SANDBOX_FAILED, why);
 }
 
 /* ------------------------------------------------------------- lost connections */
@@ -566,7 +586,7 @@ static void begin_use(struct sandbox_job *job)
 	if (sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused &&
 	    sandbox->wake_on_use)
 		begin_pause(job);
-	else if (sandbox->row.state == SANDBOX_HIBERNATED && sandbox->wake_on_use)
+	else if (sandbox_state_sleeps(sandbox->row.state) && sandbox->wake_on_use)
 		sandbox_wake_begin(job);
 	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0)
 		sandbox_job_end(job, 0, NULL);
@@ -591,7 +611,7 @@ void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
 		done(ctx, sandbox_check_run(sandbox, &err), &err);
 	else if (sandbox->row.state != SANDBOX_RUNNING &&
 		 sandbox->row.state != SANDBOX_PAUSED &&
-		 !(sandbox->row.state == SANDBOX_HIBERNATED && sandbox->wake_on_use) &&
+		 !(sandbox_state_sleeps(sandbox->row.state) && sandbox->wake_on_use) &&
 		 !sandbox->hibernating)
 		done(ctx, sandbox_wrong_state(sandbox, &err), &err);
 	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0 &&

@@ -42,6 +42,7 @@ void spec_read_idle(struct sandbox *sandbox)
 	sandbox->lifetime_ms =
 		(uint64_t)json_integer_value(json_object_get(spec, SANDBOX_LIFETIME));
 	sandbox->wake_on_use = !wake || json_is_true(wake);
+	sandbox->persist = json_is_true(json_object_get(spec, "persist"));
 	sandbox->code_run = json_is_true(json_object_get(spec, "code_run"));
 	json_decref(spec);
 }

@@ -106,6 +106,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->secret_key = strdup(o->secret_key);
 	s->hooks = o->modules;
 	s->backends = o->backends;
+	s->run_since = o->run_since ? service_time_of(o->run_since) : 0;
 	/*
 	 * A single tenant gets at most three quarters. Ten thousand sandboxes need one
 	 * descriptor each.

@@ -81,6 +81,9 @@ struct service_options {
 	unsigned code_warm;
 	uint64_t
 		descriptors_max; /* maximum for sandboxes, execs and files; 0: no limit */
+	/* When the run directory was created, which ends with the machine; system time in
+	 * ms, 0: unknown. */
+	int64_t run_since;
 };
 
 typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err);
@@ -481,6 +484,7 @@ enum event_type {
 	EVENT_SANDBOX_HIBERNATED,
 	EVENT_SNAPSHOT_CREATED,
 	EVENT_SNAPSHOT_DELETED,
+	EVENT_SANDBOX_LOST,
 	EVENT_TYPE_MAX,
 };
 

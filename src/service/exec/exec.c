@@ -545,7 +545,7 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 static bool exec_is_stopped(const struct sandbox *sandbox)
 {
 	return sandbox_stop_has_begun(sandbox) || sandbox->row.state == SANDBOX_STOPPED ||
-	       sandbox->row.state == SANDBOX_HIBERNATED;
+	       sandbox_state_sleeps(sandbox->row.state);
 }
 
 static void exec_on_usable(void *ctx, int r, const struct warren_error *err);
@@ -680,8 +680,8 @@ int exec_record_end(const struct exec *exec, struct warren_error *err)
 	if (r == 0)
 		r = db_finish_exec(s->db, exec->row.id, exec->row.ended_at,
 				   &exec->row.result, err);
-	if (r == 0 && exec->row.by_hibernation)
-		r = db_mark_hibernated(s->db, exec->row.id, err);
+	if (r == 0 && exec->row.ended_by != EXEC_BY_ITSELF)
+		r = db_set_ended_by(s->db, exec->row.id, exec->row.ended_by, err);
 	if (r < 0)
 		return r;
 	/*
@@ -706,7 +706,7 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	exec->row.ended = true;
 	exec->row.ended_at = end_of(&exec->row, result);
 	exec->row.result = *result;
-	exec->row.by_hibernation = sandbox_stop_hibernates(sandbox);
+	exec->row.ended_by = sandbox_stop_ended_by(exec);
 	undo_ended(sandbox, exec->undo);
 	exec_uncount(exec);
 	if (!exec->row.session) {

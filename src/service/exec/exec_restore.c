@@ -67,6 +67,42 @@ void exec_restore_all(struct sandbox *sandbox)
 	}
 }
 
+/* ------------------------------------------------------------- end of all processes */
+
+/*
+ * The sandbox has no init any more, but its files are kept: its processes were killed
+ * with it. Execs that ended before have their results in their journals.
+ */
+static void exec_end_killed(struct sandbox *sandbox)
+{
+	const struct warren_result killed = { .exit_code = -1,
+					      .signal = SIGKILL,
+					      .user_usec = WARREN_UNKNOWN,
+					      .system_usec = WARREN_UNKNOWN,
+					      .max_memory = WARREN_UNKNOWN,
+					      .read_bytes = WARREN_UNKNOWN,
+					      .written_bytes = WARREN_UNKNOWN };
+	struct exec *next;
+
+	for (struct exec *exec = sandbox_execs(sandbox)->list; exec; exec = next) {
+		next = exec->next;
+		if (exec->row.ended || exec->lost || exec->starting ||
+		    exec_finish_by_journal(exec))
+			continue;
+		exec->row.ended_by = sandbox->row.state == SANDBOX_HIBERNATED
+					     ? EXEC_BY_HIBERNATION
+					     : EXEC_BY_REBOOT;
+		exec_finish(exec, &killed);
+	}
+}
+
+void exec_sandbox_lost(struct sandbox *sandbox)
+{
+	if (sandbox_state_sleeps(sandbox->row.state))
+		exec_end_killed(sandbox);
+	exec_sandbox_gone(sandbox);
+}
+
 /* ----------------------------------------------------------------- attaching to execs */
 
 struct attach_op {

@@ -103,6 +103,8 @@ void exec_finish(struct exec *exec, const struct warren_result *result);
 /* Write its end and the events for it to the database. */
 int exec_record_end(const struct exec *exec, struct warren_error *err);
 void exec_sandbox_gone(struct sandbox *sandbox);
+/* exec_restore.c: its init is gone; execs get a result if its files are kept. */
+void exec_sandbox_lost(struct sandbox *sandbox);
 int exec_open_journal(struct exec *exec, struct warren_error *err);
 /* Take the descriptors for writing to the exec from init's reply. */
 void exec_take_streams(struct exec *exec, struct init_reply *a);
@@ -201,8 +203,8 @@ void sandbox_stop_sooner(struct sandbox *sandbox, uint64_t grace_ms);
 void sandbox_stop_look(struct sandbox *sandbox);
 /* Return whether processes are being ended: from now on, none can be started. */
 bool sandbox_stop_has_begun(const struct sandbox *sandbox);
-/* Return whether processes are being ended because the sandbox is to hibernate. */
-bool sandbox_stop_hibernates(const struct sandbox *sandbox);
+/* Return what ended @exec, which may be a stop because the sandbox hibernates. */
+enum exec_ended_by sandbox_stop_ended_by(const struct exec *exec);
 /* Handle a broken connection to the sandbox's init. */
 void sandbox_stop_disconnected(struct sandbox *sandbox);
 void sandbox_stop_gone(struct sandbox *sandbox);

@@ -149,7 +149,8 @@ static bool main_command_has_ended(const struct sandbox *sandbox)
 /* A stop that is in progress continues: the other processes keep their grace period. */
 static void main_command_exit(struct sandbox *sandbox)
 {
-	if (sandbox_stop_has_begun(sandbox))
+	/* The command of a sandbox that hibernates runs again when it wakes. */
+	if (sandbox_stop_has_begun(sandbox) || sandbox_state_sleeps(sandbox->row.state))
 		return;
 	if (sandbox->row.on_exit == SANDBOX_EXIT_DELETES)
 		sandbox_delete_for(sandbox, "exit", service_ignore, NULL);
@@ -198,7 +199,7 @@ void main_command_restore(struct sandbox *sandbox)
 {
 	/* The command that ended with the hibernation is started again. */
 	if (!sandbox->row.command || sandbox->woken ||
-	    sandbox->row.state == SANDBOX_HIBERNATED)
+	    sandbox_state_sleeps(sandbox->row.state))
 		return;
 	if (sandbox->row.state == SANDBOX_RUNNING && !sandbox->row.main_exec[0])
 		main_command_first(sandbox);

@@ -110,10 +110,10 @@ static void hibernate_on_stopped(void *ctx, int r, const struct warren_error *er
 
 	if (!sandbox)
 		hibernate_gone(op);
-	else if (r < 0 && sandbox->row.state != SANDBOX_HIBERNATED)
+	else if (r < 0 && !sandbox_state_sleeps(sandbox->row.state))
 		hibernate_end(op, r, err);
 	else if (sandbox->row.state == SANDBOX_STOPPED ||
-		 sandbox->row.state == SANDBOX_HIBERNATED)
+		 sandbox_state_sleeps(sandbox->row.state))
 		sandbox_save(sandbox, sandbox_causes[op->cause], hibernate_on_asleep, op);
 	else if (sandbox_is_due(sandbox, op->cause))
 		hibernate_stop(op, sandbox);
@@ -147,7 +147,8 @@ static void hibernate_on_resumed(void *ctx, int r, const struct warren_error *er
 
 static void hibernate_begin_stop(struct hibernate_op *op, struct sandbox *sandbox)
 {
-	op->runs = sandbox->row.state != SANDBOX_STOPPED;
+	op->runs = sandbox->row.state != SANDBOX_STOPPED &&
+		   !sandbox_state_sleeps(sandbox->row.state);
 	if (sandbox->row.state == SANDBOX_PAUSED)
 		sandbox_pause(sandbox, false, hibernate_on_resumed, op);
 	else
@@ -212,7 +213,7 @@ static void hibernate_by(struct sandbox *sandbox, enum sandbox_cause cause,
 	op->grace_ms = grace_ms;
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));
 	sandbox_execs(sandbox)->hibernating = op;
-	if (sandbox->row.state == SANDBOX_HIBERNATED)
+	if (sandbox_state_sleeps(sandbox->row.state))
 		sandbox_save(sandbox, sandbox_causes[cause], hibernate_on_asleep, op);
 	else
 		sandbox_stats(sandbox, hibernate_on_stats, op);

@@ -42,7 +42,7 @@ static void reset_begin(struct reset_op *op, struct sandbox *sandbox);
 static bool reset_was_disturbed(struct reset_op *op, const struct sandbox *sandbox, int r)
 {
 	return r == -ESTALE && sandbox && !op->service->closing &&
-	       (sandbox->row.state == SANDBOX_HIBERNATED || sandbox_is_made(sandbox)) &&
+	       (sandbox_state_sleeps(sandbox->row.state) || sandbox_is_made(sandbox)) &&
 	       op->tries++ < RESET_TRIES;
 }
 
@@ -118,7 +118,7 @@ static void reset_on_ready(void *ctx, int r, const struct warren_error *err)
 
 static void reset_begin(struct reset_op *op, struct sandbox *sandbox)
 {
-	if (sandbox->row.state == SANDBOX_HIBERNATED)
+	if (sandbox_state_sleeps(sandbox->row.state))
 		sandbox_start(sandbox, reset_on_ready, op);
 	else if (sandbox->row.state == SANDBOX_PAUSED)
 		sandbox_pause(sandbox, false, reset_on_ready, op);

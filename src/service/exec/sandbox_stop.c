@@ -249,9 +249,11 @@ bool sandbox_stop_has_begun(const struct sandbox *sandbox)
 	return op && !op->waits;
 }
 
-bool sandbox_stop_hibernates(const struct sandbox *sandbox)
+enum exec_ended_by sandbox_stop_ended_by(const struct exec *exec)
 {
-	return sandbox->hibernating && sandbox_stop_has_begun(sandbox);
+	return exec->sandbox->hibernating && sandbox_stop_has_begun(exec->sandbox)
+		       ? EXEC_BY_HIBERNATION
+		       : exec->row.ended_by;
 }
 
 /* Do not end the stop from within the code that reports the lost connection either. */
@@ -299,6 +301,7 @@ static void begin_stop(struct sandbox_job *job)
 	struct stop_op *op;
 
 	if (sandbox->row.state == SANDBOX_STOPPED ||
+	    sandbox->row.state == SANDBOX_ON_DISK ||
 	    !sandbox_is_due(sandbox, job->cause)) {
 		sandbox_job_end(job, 0, NULL);
 		return;
@@ -447,7 +450,7 @@ static void begin_start(struct sandbox_job *job)
 		if (r == 0)
 			sandbox_arm(sandbox);
 		r = r < 0 ? r : START_MOVED;
-	} else if (sandbox->row.state == SANDBOX_HIBERNATED) {
+	} else if (sandbox_state_sleeps(sandbox->row.state)) {
 		sandbox_wake_begin(job);
 		return;
 	} else if (sandbox->row.state != SANDBOX_RUNNING) {

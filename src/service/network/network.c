@@ -327,7 +327,7 @@ static bool network_survives_distrust(const struct sandbox *sandbox,
 
 	/* Nothing keeps a sandbox from waking: its programs do not trust the authority.
 	 */
-	if (sandbox->row.state == SANDBOX_HIBERNATED)
+	if (sandbox_state_sleeps(sandbox->row.state))
 		return true;
 	/* A backend without this feature mounts the file when it creates a sandbox. */
 	if (err->code == EOPNOTSUPP && changes && !network_has_trust_file(sandbox)) {
@@ -408,7 +408,7 @@ static void network_step(struct sandbox *sandbox)
 		return;
 	}
 	/* A sandbox that hibernates has no network until it is being woken. */
-	if (n->busy || (sandbox->row.state == SANDBOX_HIBERNATED && !n->waits))
+	if (n->busy || (sandbox_state_sleeps(sandbox->row.state) && !n->waits))
 		return;
 	if (!n->policy) {
 		if (n->attached)

@@ -146,7 +146,7 @@ static int renew_begin(struct session *session, struct warren_error *err)
 
 bool session_renews(const struct session *session)
 {
-	return session->ended && exec_row(session->exec)->by_hibernation;
+	return session->ended && exec_row(session->exec)->ended_by != EXEC_BY_ITSELF;
 }
 
 static void session_use_on_awake(void *ctx, int r, const struct warren_error *failure)
@@ -179,7 +179,7 @@ static void session_use_on_awake(void *ctx, int r, const struct warren_error *fa
 /* Can the state change before the command begins? Otherwise, it begins at once. */
 static bool session_sleeps(const struct sandbox *sandbox)
 {
-	return sandbox->row.state == SANDBOX_HIBERNATED || sandbox->hibernating ||
+	return sandbox_state_sleeps(sandbox->row.state) || sandbox->hibernating ||
 	       (sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused);
 }
 

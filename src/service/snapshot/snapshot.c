@@ -620,7 +620,7 @@ static void snapshot_begin(struct snapshot_op *op)
 	/* The token may have become invalid while the creation waited. */
 	if (permit_check(op->service, &op->permit, &err) < 0)
 		snapshot_op_fail(op, &err);
-	else if (sandbox && sandbox->row.state == SANDBOX_HIBERNATED)
+	else if (sandbox && sandbox_state_sleeps(sandbox->row.state))
 		sandbox_use(sandbox, snapshot_on_awake, op);
 	else
 		snapshot_on_awake(op, 0, NULL);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* persist.c - create, mount and remove the disks of sandboxes that persist */
+#include "backend/native/persist.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "backend/native/create_op.h"
+#include "initclient/sandbox_socket.h"
+#include "os/ext4.h"
+#include "os/mount.h"
+
+#define PERSIST_NEW ".new-"
+/* A smaller filesystem has no journal. */
+#define PERSIST_MIN (UINT64_C(16) << 20)
+
+typedef char persist_name[sizeof(PERSIST_NEW) + ID_LEN];
+
+int persist_check(const struct create_op *m, struct warren_error *err)
+{
+	if (!m->spec->persist)
+		return 0;
+	if (!m->spec->durable)
+		return error_set(err, EINVAL,
+				 "persist: only a durable sandbox can persist");
+	if (!m->engine->privileged)
+		return error_set(err, EOPNOTSUPP,
+				 "persist: without root, the files of a sandbox are in "
+				 "memory");
+	if (m->disk < PERSIST_MIN)
+		return error_set(err, EINVAL,
+				 "persist: the disk must have at least 16m (%ju bytes)",
+				 (uintmax_t)PERSIST_MIN);
+	return 0;
+}
+
+void persist_path(const struct native *n, const char *id,
+		  char path[sizeof(n->name) + ID_LEN + 16])
+{
+	(void)snprintf(path, sizeof(n->name) + ID_LEN + 16, "disks.%s/%s", n->name, id);
+}
+
+/* -ENOENT, without a message in @err: the directory does not exist. */
+static int persist_open_dir(const struct native *n, struct warren_error *err)
+{
+	char path[4096 + sizeof(n->name) + 32];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/saved/disks.%s", n->state_dir, n->name);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	return errno == ENOENT ? -ENOENT : error_errno(err, errno, "open '%s'", path);
+}
+
+static int persist_make_dir(const struct native *n, struct warren_error *err)
+{
+	char path[4096 + sizeof(n->name) + 32];
+	size_t top = (size_t)snprintf(path, sizeof(path), "%s/saved", n->state_dir);
+	int r;
+
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "create '%s'", path);
+	(void)snprintf(path + top, sizeof(path) - top, "/disks.%s", n->name);
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "create '%s'", path);
+	r = persist_open_dir(n, err);
+	return r == -ENOENT ? error_errno(err, ENOENT, "open '%s'", path) : r;
+}
+
+bool persist_has(const struct native *n, const char *id)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLOSE int dir = persist_open_dir(n, &ignored);
+
+	return dir >= 0 && faccessat(dir, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int persist_remove(const struct native *n, const char *id, struct warren_error *err)
+{
+	AUTO_CLOSE int dir = persist_open_dir(n, err);
+	persist_name name;
+
+	if (dir < 0)
+		return dir == -ENOENT ? 0 : dir;
+	(void)snprintf(name, sizeof(name), PERSIST_NEW "%s", id);
+	(void)unlinkat(dir, name, 0);
+	if (unlinkat(dir, id, 0) < 0 && errno != ENOENT)
+		return error_errno(err, errno, "remove its disk");
+	return 0;
+}
+
+/* ------------------------------------------------------------------- creation */
+
+int persist_open(struct create_op *m, bool empty, struct warren_error *err)
+{
+	if (empty)
+		return 0;
+	if (!persist_has(m->engine, m->sandbox->base.id))
+		return error_set(err, EREMOTEIO, "the disk of the sandbox is missing");
+	m->plan->kept = true;
+	return 0;
+}
+
+/* The file and its name are on disk before the sandbox uses it. */
+static int persist_create(struct create_op *m, int dir, int *ret_fd,
+			  struct warren_error *err)
+{
+	const char *id = m->sandbox->base.id;
+	AUTO_CLOSE int template = scratch_disk_template(m->engine, m->disk, true, err);
+	AUTO_CLOSE int file = -1;
+	persist_name name;
+	int r;
+
+	if (template <0)
+		return template;
+	(void)snprintf(name, sizeof(name), PERSIST_NEW "%s", id);
+	(void)unlinkat(dir, name, 0);
+	file = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		      0600);
+	r = file < 0 ? -errno : ext4_copy(template, file, m->disk);
+	if (r == 0 && fsync(file) < 0)
+		r = -errno;
+	if (r == 0 && renameat(dir, name, dir, id) < 0)
+		r = -errno;
+	m->made_disk = r == 0;
+	if (r == 0 && fsync(dir) < 0)
+		r = -errno;
+	if (r < 0) {
+		(void)unlinkat(dir, name, 0);
+		return error_errno(err, -r, "create its disk");
+	}
+	*ret_fd = TAKE_FD(file);
+	return 0;
+}
+
+void persist_undo(const struct create_op *m)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (m->made_disk && !m->spec->restore)
+		(void)persist_remove(m->engine, m->sandbox->base.id, &ignored);
+}
+
+int persist_mount(struct create_op *m, int *ret_fd, struct warren_error *err)
+{
+	AUTO_CLOSE int dir = persist_make_dir(m->engine, err), file = -1, fd = -1;
+	int r = dir < 0 ? dir : 0;
+
+	if (r == 0 && !m->plan->kept)
+		r = persist_create(m, dir, &file, err);
+	if (r < 0)
+		return r;
+	if (file < 0)
+		file = openat(dir, m->sandbox->base.id, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (file < 0)
+		return error_errno(err, errno, "open its disk");
+	r = ext4_mount(file, &fd, err);
+	if (r == -EOPNOTSUPP)
+		return error_set(err, EOPNOTSUPP,
+				 "persist: the files of a sandbox can be on disk only "
+				 "with loop devices, and this machine has none "
+				 "(/dev/loop-control)");
+	if (r == -EMEDIUMTYPE) {
+		struct warren_error why = *err;
+
+		return error_set(err, EREMOTEIO,
+				 "the disk of the sandbox is damaged (%s)", why.msg);
+	}
+	if (r == 0)
+		r = mount_idmap(fd, m->userns, err);
+	if (r < 0)
+		return r;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- hibernating */
+
+/*
+ * The upper directory keeps the filesystem while its processes end, so that everything
+ * they wrote can be synchronized. Errors are found before they end. If init does not have
+ * the directory, because it was compromised, all filesystems are synchronized.
+ */
+int persist_hibernate(struct native *n, struct native_sandbox *sandbox,
+		      struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CLOSE int upper = -1, files = -1;
+	int r = native_root_dir(sandbox, PROTO_ROLE_UPPER, &upper, &ignored);
+
+	if (r == 0)
+		files = openat(upper, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (files >= 0 && syncfs(files) < 0)
+		return error_errno(err, errno, "write its files to disk");
+	/* If this leaves anything behind, the engine removes it later. */
+	(void)native_undo(n, sandbox, &ignored);
+	if (files < 0 || syncfs(files) < 0)
+		sync();
+	return 0;
+}
+
+/* --------------------------------------------------------------- sweep and list */
+
+void persist_sweep(const struct native *n)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int fd = persist_open_dir(n, &ignored);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (strncmp(e->d_name, PERSIST_NEW, strlen(PERSIST_NEW)) == 0)
+			(void)unlinkat(fd, e->d_name, 0);
+	if (d)
+		(void)closedir(d);
+	else if (fd >= 0)
+		(void)close(fd);
+}
+
+int persist_list(void *state, char ***ret_ids, struct warren_error *err)
+{
+	AUTO_BUF struct buf ids = BUF_INIT(1U << 20);
+	int fd = persist_open_dir(state, err);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (fd < 0 && fd != -ENOENT)
+		return fd;
+	if (!d && fd >= 0) {
+		(void)close(fd);
+		return error_errno(err, ENOMEM, "list the disks of sandboxes");
+	}
+	while (d && (e = readdir(d)))
+		if (id_valid(e->d_name))
+			buf_add(&ids, e->d_name, ID_LEN + 1);
+	if (d)
+		(void)closedir(d);
+	return sandbox_socket_pack_ids(&ids, ret_ids, err);
+}
