@@ -81,6 +81,31 @@ bool persist_has(const struct native *n, const char *id)
 	return dir >= 0 && faccessat(dir, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* Each engine has a directory of its own; if one cannot be read, assume that it has it.
+ */
+bool persist_has_any(int saved, const char *id)
+{
+	int fd = openat(saved, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	bool has = !d;
+
+	while (!has && (e = readdir(d))) {
+		char path[sizeof(e->d_name) + ID_LEN + 2];
+
+		if (strncmp(e->d_name, "disks.", 6) != 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/%s", e->d_name, id);
+		has = faccessat(saved, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+		      errno != ENOENT;
+	}
+	if (d)
+		(void)closedir(d);
+	else if (fd >= 0)
+		(void)close(fd);
+	return has;
+}
+
 int persist_remove(const struct native *n, const char *id, struct warren_error *err)
 {
 	AUTO_CLOSE int dir = persist_open_dir(n, err);

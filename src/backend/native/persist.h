@@ -29,6 +29,8 @@ void persist_undo(const struct create_op *m);
 int persist_hibernate(struct native *n, struct native_sandbox *sandbox,
 		      struct warren_error *err);
 bool persist_has(const struct native *n, const char *id);
+/* Has the sandbox a disk of any engine in the directory of saved files? */
+bool persist_has_any(int saved, const char *id);
 /* It is no error if there is no file. */
 int persist_remove(const struct native *n, const char *id, struct warren_error *err);
 /* Remove incomplete files. */

@@ -155,6 +155,10 @@ static int enter_scratch(struct native_plan *p, struct warren_error *err)
 		return r;
 	if (fchdir(p->scratch) < 0)
 		return error_errno(err, errno, "enter the scratch space");
+	/* The machine lost power before the directories reached the disk: it is new. */
+	if (p->kept && faccessat(AT_FDCWD, "u", F_OK, 0) < 0 && errno == ENOENT &&
+	    faccessat(AT_FDCWD, "w", F_OK, 0) < 0 && errno == ENOENT)
+		p->kept = false;
 	if (p->kept && faccessat(AT_FDCWD, "u", F_OK, 0) < 0)
 		return error_set(err, EREMOTEIO,
 				 "the disk of the sandbox is damaged: it has no files");

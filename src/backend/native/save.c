@@ -44,6 +44,7 @@
 #define SAVED_NEW    "new-"
 #define SAVED_FROZEN "frozen-"
 #define SAVED_IMAGE  "image-"
+#define SAVED_PART   "part-"
 #define SAVED_RESET  "reset" /* content of the file of a sandbox that is being reset */
 /* Size of a name that begins with a dot and one of these prefixes. */
 #define SAVED_NAME_SIZE (sizeof("." SAVED_FROZEN) + ID_LEN)
@@ -292,17 +293,24 @@ static int save_note_image(const struct native_sandbox *sandbox, int saved, bool
 	const struct native *n = sandbox->engine;
 	const char *image = native_image(&sandbox->base);
 	char name[SAVED_NAME_SIZE], disk[sizeof(n->name) + ID_LEN + 16];
+	char temp[SAVED_NAME_SIZE + sizeof(SAVED_PART)];
 	AUTO_CLOSE int fd = -1;
 	int r;
 
+	/* An earlier record stays valid until the new one is complete. */
 	(void)snprintf(name, sizeof(name), "." SAVED_IMAGE "%s", sandbox->base.id);
-	fd = openat(saved, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+	(void)snprintf(temp, sizeof(temp), "." SAVED_PART "%s", sandbox->base.id);
+	fd = openat(saved, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 		    0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, image, strlen(image));
 	if (r == 0 && sync && fsync(fd) < 0)
 		r = -errno;
-	if (r < 0)
+	if (r == 0 && renameat(saved, temp, saved, name) < 0)
+		r = -errno;
+	if (r < 0) {
+		(void)unlinkat(saved, temp, 0);
 		return error_errno(err, -r, "record the image of its files");
+	}
 	if (!ref_digest_valid(image))
 		return 0;
 	persist_path(n, sandbox->base.id, disk);
@@ -557,10 +565,12 @@ static void saved_sweep_one(struct native *n, int saved, const char *name)
 		(void)unlinkat(saved, name, 0);
 	} else if (image) {
 		/* The files of this image are missing, or the sandbox is running. */
-		if (!persist_has(n, image) &&
+		if (!persist_has_any(saved, image) &&
 		    (faccessat(saved, image, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
 		     saved_is_awake(n, image)))
 			(void)unlinkat(saved, name, 0);
+	} else if (saved_id(name, "." SAVED_PART)) {
+		(void)unlinkat(saved, name, 0);
 	} else if (saved_id(name, "." SAVED_NEW) ||
 		   (id_valid(name) && saved_is_awake(n, name))) {
 		copy_remove_tree(saved, name);

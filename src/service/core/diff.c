@@ -67,7 +67,7 @@ static bool diff_begins_again(struct diff_op *op, const struct warren_error *fai
 
 	if ((failure->code != ESRCH && failure->code != ENOENT) || !sandbox ||
 	    !op->done || op->service->closing || op->tries++ >= DIFF_TRIES ||
-	    (sandbox->row.state != SANDBOX_HIBERNATED && !sandbox->hibernating))
+	    (!sandbox_state_sleeps(sandbox->row.state) && !sandbox->hibernating))
 		return false;
 	op->asked = false;
 	sandbox_use(sandbox, diff_on_awake, op);

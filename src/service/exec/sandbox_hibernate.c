@@ -162,7 +162,9 @@ static void hibernate_on_stats(void *ctx, int r, const struct warren_stats *stat
 	struct hibernate_op *op = ctx;
 	struct sandbox *sandbox = hibernate_sandbox(op);
 	struct warren_error err = WARREN_ERROR_INIT;
-	uint64_t bytes = r < 0 || !stats ? 0 : stats->disk;
+	/* The files of a sandbox that persists are on the disk already. */
+	uint64_t bytes =
+		r < 0 || !stats || (sandbox && sandbox->persist) ? 0 : stats->disk;
 
 	r = disk_reserve(op->service, bytes, &err);
 	if (r == 0)

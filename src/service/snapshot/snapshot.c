@@ -507,7 +507,7 @@ static void snapshot_on_job(void *ctx, int r, const struct warren_error *failure
 		const struct sandbox *sandbox =
 			sandbox_find(op->service, NULL, op->sandbox);
 
-		if (sandbox && sandbox->row.state == SANDBOX_HIBERNATED) {
+		if (sandbox && sandbox_state_sleeps(sandbox->row.state)) {
 			snapshot_begin(op);
 			return;
 		}
