@@ -46,7 +46,11 @@ static void sandbox_answer_created(struct call *c, struct sandbox *sandbox)
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
 	sandbox_to_json(&out, sandbox);
-	call_json(c, 201, &out);
+	/* Otherwise, a power cut could take the row, and then the disk without a row. */
+	if (sandbox_persists(sandbox))
+		call_synced(c, 201, &out);
+	else
+		call_json(c, 201, &out);
 }
 
 static void fail_create(struct call *c, const struct warren_error *err)
@@ -502,9 +506,10 @@ void v1_list_sandboxes(struct call *c)
 
 /* --------------------------------------------------------- changes and deletion */
 
-static void sandbox_on_changed(void *ctx, int r, const struct warren_error *err)
+/* @synced: what the answer says survives a power cut. */
+static void sandbox_changed(struct call *c, int r, const struct warren_error *err,
+			    bool synced)
 {
-	struct call *c = ctx;
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct sandbox *sandbox;
 
@@ -517,10 +522,23 @@ static void sandbox_on_changed(void *ctx, int r, const struct warren_error *err)
 				    "the sandbox was deleted in the meantime");
 		} else {
 			sandbox_to_json(&out, sandbox);
-			call_json(c, 200, &out);
+			if (synced)
+				call_synced(c, 200, &out);
+			else
+				call_json(c, 200, &out);
 		}
 	}
 	call_unref(c);
+}
+
+static void sandbox_on_changed(void *ctx, int r, const struct warren_error *err)
+{
+	sandbox_changed(ctx, r, err, false);
+}
+
+static void sandbox_on_hibernated(void *ctx, int r, const struct warren_error *err)
+{
+	sandbox_changed(ctx, r, err, true);
 }
 
 void v1_pause_sandbox(struct call *c)
@@ -598,10 +616,10 @@ void v1_hibernate_sandbox(struct call *c)
 	if (!sandbox || !sandbox_may_hibernate(c, sandbox, memory))
 		return;
 	if (memory)
-		sandbox_hibernate_memory(sandbox, sandbox_on_changed, call_ref(c));
+		sandbox_hibernate_memory(sandbox, sandbox_on_hibernated, call_ref(c));
 	else
 		sandbox_hibernate(sandbox, (uint64_t)body_int(&c->body, "timeout_ms"),
-				  sandbox_on_changed, call_ref(c));
+				  sandbox_on_hibernated, call_ref(c));
 }
 
 static void sandbox_on_started(void *ctx, int r, const struct warren_error *err)

@@ -57,7 +57,7 @@ void call_synced(struct call *c, int status, const struct buf *body)
 		return;
 	}
 	*p = (struct promise){
-		.call = call_ref(c), .fd = fd, .status = status, .out = BUF_INIT(4096)
+		.call = call_ref(c), .fd = fd, .status = status, .out = BUF_INIT(1U << 20)
 	};
 	if (body)
 		buf_add(&p->out, body->data, body->len);

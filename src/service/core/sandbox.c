@@ -46,6 +46,11 @@ int sandbox_resolve(struct service *s, const char *owner, bool any, const char *
 	return 0;
 }
 
+bool sandbox_persists(const struct sandbox *sandbox)
+{
+	return sandbox->persist;
+}
+
 uint64_t sandbox_lifetime(const struct sandbox *sandbox)
 {
 	return sandbox->lifetime_ms;

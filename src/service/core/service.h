@@ -159,6 +159,8 @@ int sandbox_resolve(struct service *s, const char *owner, bool any, const char *
 		    char ret_id[ID_LEN + 1], struct warren_error *err) MUST_CHECK;
 /* Get the copy of the sandbox's row; borrowed until the next call that changes it. */
 const struct sandbox_row *sandbox_row(const struct sandbox *sandbox);
+/* Are its files on disk from the start? */
+bool sandbox_persists(const struct sandbox *sandbox);
 /* How long it runs each time, in ms; 0: it is deleted when its time has passed. */
 uint64_t sandbox_lifetime(const struct sandbox *sandbox);
 struct service *sandbox_service(const struct sandbox *sandbox);
