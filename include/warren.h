@@ -508,8 +508,10 @@ WARREN_PUBLIC int warren_reset(struct warren_sandbox *sb, struct warren_error *e
  * until @sb is freed.
  */
 WARREN_PUBLIC const char *warren_image(const struct warren_sandbox *sb);
-/* Return whether there are saved files of @id. */
-WARREN_PUBLIC bool warren_has_saved(struct warren *w, const char *id);
+/* Return 1 if there are saved files of @id, 0 if not, -errno if this cannot be found out.
+ */
+WARREN_PUBLIC int warren_has_saved(struct warren *w, const char *id,
+				   struct warren_error *err);
 /*
  * List the ids of all sandboxes with .persist whose files exist, whether they live or
  * not, like warren_list(). NULL: the backend has none.

@@ -161,7 +161,7 @@ struct backend_ops {
 		     struct warren_error *err);
 	/* See warren_image(). */
 	const char *(*image)(const struct backend_sandbox *sandbox);
-	bool (*has_saved)(void *state, const char *id);
+	int (*has_saved)(void *state, const char *id, struct warren_error *err);
 	/* See warren_list_kept(). */
 	int (*list_kept)(void *state, char ***ret_ids, struct warren_error *err);
 	/* See warren_capture_network(). */

@@ -123,6 +123,13 @@ int saved_explain_space(int from, const struct saved_space *have,
 			 (uintmax_t)need.files);
 }
 
+int saved_exists(int dir, const char *name, struct warren_error *err)
+{
+	if (faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 1;
+	return errno == ENOENT ? 0 : error_errno(err, errno, "look for '%s'", name);
+}
+
 void saved_drop_hosts(int dir, const char *hostname)
 {
 	char own[HOSTS_SIZE], found[HOSTS_SIZE];

@@ -32,6 +32,8 @@ int saved_check_tree(int from, const struct saved_space *have, struct warren_err
 /* After a copy failed with -ENOSPC, say in @err how much it needs. Returns -ENOSPC. */
 int saved_explain_space(int from, const struct saved_space *have,
 			struct warren_error *err);
+/* Return 1 if @dir has an entry @name, 0 if not, -errno if this cannot be found out. */
+int saved_exists(int dir, const char *name, struct warren_error *err);
 /* Remove etc/hosts from the copy @dir if it is the file that Warren wrote. */
 void saved_drop_hosts(int dir, const char *hostname);
 

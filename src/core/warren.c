@@ -397,9 +397,9 @@ const char *warren_image(const struct warren_sandbox *sb)
 	return ops->image ? ops->image(sb->sandbox) : NULL;
 }
 
-bool warren_has_saved(struct warren *w, const char *id)
+int warren_has_saved(struct warren *w, const char *id, struct warren_error *err)
 {
-	return w->ops->has_saved && w->ops->has_saved(w->state, id);
+	return w->ops->has_saved ? w->ops->has_saved(w->state, id, err) : 0;
 }
 
 int warren_list_kept(struct warren *w, char ***ret_ids, struct warren_error *err)

@@ -285,6 +285,11 @@ void loop_timer_stop(struct loop_timer *t)
 	(void)uv_timer_stop(&t->timer);
 }
 
+bool loop_timer_is_set(const struct loop_timer *t)
+{
+	return t && uv_is_active((const uv_handle_t *)&t->timer);
+}
+
 struct loop_timer *loop_timer_free(struct loop_timer *t)
 {
 	if (!t)

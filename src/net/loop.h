@@ -56,6 +56,8 @@ int loop_timer_new_named(struct net_loop *loop, void (*fn)(void *ctx), void *ctx
 /* Call the timer's function once, in @ms. Replaces an earlier time. */
 void loop_timer_set(struct loop_timer *t, uint64_t ms);
 void loop_timer_stop(struct loop_timer *t);
+/* Will the timer call its function? @t may be NULL. */
+bool loop_timer_is_set(const struct loop_timer *t);
 struct loop_timer *loop_timer_free(struct loop_timer *t);
 
 /*

@@ -120,6 +120,19 @@ int images_snapshot(struct images *all, const struct warden_policy *policy,
 		    const char *const *argv, int lock, int *ret_fd,
 		    struct warren_error *err);
 
+/*
+ * hibernate.c: @r is the result of a search for a sandbox. If the sandbox has ended,
+ * return 1 if its files are on disk, and -errno if this cannot be found out; otherwise
+ * @r.
+ */
+int warden_if_saved(struct warren *engine, const char *id, int r,
+		    struct warren_error *err);
+/*
+ * Save its files and end it; do nothing if only its files are left. It still counts,
+ * and a CREATE with .restore brings it back.
+ */
+int warden_hibernate(struct warren *engine, const char *id, struct warren_error *err);
+
 /* snapshot.c: copy the files of @sb into a new layer, and create an image from it. */
 int snapshot_start(struct images *all, const struct warden_policy *policy,
 		   struct warren_sandbox *sb, const char *id, int *ret_fd,

@@ -143,7 +143,7 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	struct warren_mount mounts[WIRE_MOUNTS_MAX];
 	struct warren_spec spec;
 	bool native = k->engine == engines_native(k->w->engines), counted;
-	int r;
+	int r, saved = 0;
 
 	warden_proto_get_create(msg, &spec, env, mounts);
 	r = policy_check(&k->w->policy, &spec, err);
@@ -157,7 +157,11 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	if (!native && spec.image && !policy_may_pull(&k->w->policy, spec.image))
 		spec.no_pull = true;
 	/* One that hibernates is counted already. */
-	counted = !spec.restore || !warren_has_saved(k->engine, spec.id);
+	if (spec.restore)
+		saved = warren_has_saved(k->engine, spec.id, err);
+	if (saved < 0)
+		return saved;
+	counted = !saved;
 	r = counted ? claims_count(k->w->claims) : 0;
 	if (r < 0)
 		return error_set(err, -r,
@@ -185,17 +189,16 @@ static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 	if (r == 0)
 		r = warden_hand_out(k, sb, err);
 	sb = warren_release(sb);
-	if ((r == -ENOENT || r == -ESRCH) && warren_has_saved(k->engine, sandbox->id))
-		r = error_set(err, WIRE_HIBERNATES, "the sandbox hibernates");
-	return r;
+	r = warden_if_saved(k->engine, sandbox->id, r, err);
+	return r > 0 ? error_set(err, WIRE_HIBERNATES, "the sandbox hibernates") : r;
 }
 
 static int warden_forget_saved(struct work *k, const char *id, struct warren_error *err)
 {
-	bool saved = warren_has_saved(k->engine, id);
-	int r = warren_forget_saved(k->engine, id, err);
+	int saved = warren_has_saved(k->engine, id, err);
+	int r = saved < 0 ? saved : warren_forget_saved(k->engine, id, err);
 
-	if (r == 0 && saved)
+	if (r == 0 && saved > 0)
 		claims_destroyed(k->w->claims);
 	return r;
 }
@@ -247,25 +250,11 @@ static int warden_do_pause(struct work *k, const void *msg, struct warren_error 
 	return r;
 }
 
-/* Afterwards, the sandbox still counts, and a CREATE with .restore brings it back. */
 static int warden_do_hibernate(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_sandbox *sandbox = msg;
-	struct warren_sandbox *sb = NULL;
-	struct warren_saved saved;
-	int r = warden_find(k, sandbox->id, &sb, err);
 
-	/* It has ended, but its files are on disk. */
-	if ((r == -ENOENT || r == -ESRCH) && warren_has_saved(k->engine, sandbox->id)) {
-		*err = (struct warren_error)WARREN_ERROR_INIT;
-		return 0;
-	}
-	if (r < 0)
-		return r;
-	r = warren_hibernate(sb, &saved, err);
-	if (r < 0)
-		sb = warren_release(sb);
-	return r;
+	return warden_hibernate(k->engine, sandbox->id, err);
 }
 
 static int warden_do_diff(struct work *k, const void *msg, struct warren_error *err)

@@ -9,6 +9,7 @@ ends the hostile process before the sandbox becomes failed, and removes everythi
 time, and must not be affected.
 """
 import contextlib
+import glob
 import http.client
 import os
 import resource
@@ -20,7 +21,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import BUILD, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from checks import BUILD, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import WAIT, World, cgroups_of, start_time, stat_of, until  # pylint: disable=wrong-import-position
 
 PROGRAM = os.path.join(BUILD, "test", "hostile-init")
@@ -188,6 +189,35 @@ def an_init_that_violates_the_protocol_is_killed_at_once():
         with hostile(mode) as (w, neighbour, (box,), (h,)):
             fails(w, box, h, SOON)
             fine(w, neighbour)
+
+
+@test
+def an_init_whose_sandbox_persists_is_killed_once_its_files_can_be_kept():
+    with World() as w:
+        r = w.ask("POST", "/v1/sandboxes", {"image": "host", "persist": True, "limits": {"disk": "32m"}})
+        if r.status >= 400 and "loop devices" in r.json()["message"]:
+            raise Skip("this machine has no loop devices")
+        box, neighbour = r.json()["id"], w.create()
+        w.run(box, "echo kept >/root/x; sync")
+        w.stop()
+        h = Hostile(w, box, "close")
+        disks = os.path.dirname(glob.glob(f"{w.state}/saved/disks.*/{box}")[0])
+        try:
+            os.rename(disks, f"{w.dir}/aside")
+            os.symlink(disks, disks)  # now each look at the disk is an error
+            w.start()
+            until(lambda: "retrying" in w.said(), w.said)
+            eq(w.run(neighbour, "echo here")["stdout"], "here\n")
+            time.sleep(3)  # its end has failed by now, or is about to; either must be right
+            eq(w.show(box)["state"], "running")
+            os.unlink(disks)
+            os.rename(f"{w.dir}/aside", disks)
+            until(lambda: w.show(box)["state"] == "stopped", lambda: (w.show(box), w.said()))
+            ok(h.dead(), "the hostile init lives on")
+            eq(w.run(box, "cat /root/x")["stdout"], "kept\n")
+            w.delete(box)
+        finally:
+            h.close()
 
 
 @test

@@ -218,6 +218,57 @@ def a_damaged_or_missing_disk_is_an_error_of_one_sandbox():
     ends(good)
 
 
+@contextlib.contextmanager
+def unreadable(box):
+    """Each look at the disk of the sandbox is an error for a time, which does not mean that there is none."""
+    disks = os.path.dirname(glob.glob(f"{w.state}/saved/disks.*/{box}")[0])
+    os.rename(disks, f"{disks}.aside")
+    os.symlink(disks, disks)
+    try:
+        yield
+    finally:
+        os.unlink(disks)
+        os.rename(f"{disks}.aside", disks)
+
+
+@test
+def a_disk_that_cannot_be_looked_for_is_not_missing():
+    box, asleep = create(), create()
+    for one in (box, asleep):
+        sh(one, f"echo {one} >/root/x; sync")
+    post(asleep, "hibernate", {"timeout_ms": 0}, status=200)
+    with unreadable(box):
+        for p in w.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(p, signal.SIGKILL)
+        until(lambda: post(box, "run", {"argv": ["true"]}).status >= 400, lambda: show(box))
+        ok(post(asleep, "run", {"argv": ["true"]}).status >= 400, "it woke without its disk")
+        time.sleep(2)  # the service has tried again
+        eq((state(box), state(asleep)), ("running", "hibernated"))
+        ok(w.ask("DELETE", f"/v1/sandboxes/{asleep}").status >= 400, "it was deleted")
+    until(lambda: state(box) == "stopped", lambda: show(box))
+    eq(sh(box, "cat /root/x"), f"{box}\n")
+    until(lambda: w.ask("GET", f"/v1/sandboxes/{asleep}").status == 404, "the deletion was not tried again")
+    ends(box)
+
+
+@test
+def a_reset_drops_only_the_disk_that_it_was_to_drop():
+    box = create()
+    post(box, "reset", status=200)
+    disk = glob.glob(f"{w.state}/saved/disks.*/{box}")[0]
+    number = os.stat(disk).st_ino
+    for text in ("reset", "reset 1", f"reset {number + 1}", f"reset {number}"):
+        sh(box, "echo kept >/root/x")
+        post(box, "hibernate", {"timeout_ms": 0}, status=200)
+        with open(f"{w.state}/saved/{box}", "w", encoding="utf-8") as f:
+            f.write(text)
+        # the last one is what a reset leaves that is killed half way: it is completed
+        eq(sh(box, "cat /root/x 2>/dev/null || echo none"), "none\n" if text == f"reset {number}" else "kept\n", text)
+        eq(os.path.exists(f"{w.state}/saved/{box}"), False)
+    ends(box)
+
+
 @test
 def its_image_is_kept():
     env = {**os.environ, "WARREN_STATE": w.state}

@@ -51,6 +51,7 @@ static void fork_answer(struct fork *f)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
 	struct call *c = f->call;
+	bool synced = false;
 	size_t shown = 0;
 
 	buf_puts(&out, "{\"sandboxes\":[");
@@ -62,10 +63,11 @@ static void fork_answer(struct fork *f)
 			continue;
 		if (shown++ > 0)
 			buf_puts(&out, ",");
+		synced |= sandbox_persists(sandbox);
 		sandbox_to_json(&out, sandbox);
 	}
 	buf_puts(&out, "]}");
-	call_json(c, 201, &out);
+	call_json_when(c, 201, &out, synced);
 }
 
 /* All main commands were started, or one could not be. A client that is gone does not

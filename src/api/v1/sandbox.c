@@ -47,10 +47,7 @@ static void sandbox_answer_created(struct call *c, struct sandbox *sandbox)
 
 	sandbox_to_json(&out, sandbox);
 	/* Otherwise, a power cut could take the row, and then the disk without a row. */
-	if (sandbox_persists(sandbox))
-		call_synced(c, 201, &out);
-	else
-		call_json(c, 201, &out);
+	call_json_when(c, 201, &out, sandbox_persists(sandbox));
 }
 
 static void fail_create(struct call *c, const struct warren_error *err)
@@ -253,7 +250,7 @@ static void batch_gone(struct call *c)
 static void answer_batch(struct batch *b)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
-	bool first = true;
+	bool first = true, synced = false;
 
 	buf_puts(&out, "{\"sandboxes\":[");
 	for (size_t i = 0; i < b->n; i++) {
@@ -265,10 +262,11 @@ static void answer_batch(struct batch *b)
 		if (!first)
 			buf_puts(&out, ",");
 		first = false;
+		synced |= sandbox_persists(sandbox);
 		sandbox_to_json(&out, sandbox);
 	}
 	buf_puts(&out, "]}");
-	call_json(b->call, 201, &out);
+	call_json_when(b->call, 201, &out, synced);
 }
 
 static void on_one_made(struct sandbox_waiter *w, struct sandbox *sandbox UNUSED,
@@ -522,10 +520,7 @@ static void sandbox_changed(struct call *c, int r, const struct warren_error *er
 				    "the sandbox was deleted in the meantime");
 		} else {
 			sandbox_to_json(&out, sandbox);
-			if (synced)
-				call_synced(c, 200, &out);
-			else
-				call_json(c, 200, &out);
+			call_json_when(c, 200, &out, synced);
 		}
 	}
 	call_unref(c);

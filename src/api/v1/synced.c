@@ -56,9 +56,10 @@ void call_synced(struct call *c, int status, const struct buf *body)
 		call_fail(c, &err);
 		return;
 	}
-	*p = (struct promise){
-		.call = call_ref(c), .fd = fd, .status = status, .out = BUF_INIT(1U << 20)
-	};
+	*p = (struct promise){ .call = call_ref(c),
+			       .fd = fd,
+			       .status = status,
+			       .out = BUF_INIT(body ? body->len + 1 : 1) };
 	if (body)
 		buf_add(&p->out, body->data, body->len);
 	p->out.failed |= body && body->failed;
@@ -67,4 +68,12 @@ void call_synced(struct call *c, int status, const struct buf *body)
 		promise_sync(p);
 		promise_keep(p);
 	}
+}
+
+void call_json_when(struct call *c, int status, const struct buf *body, bool synced)
+{
+	if (synced)
+		call_synced(c, status, body);
+	else
+		call_json(c, status, body);
 }

@@ -106,6 +106,8 @@ void call_empty(struct call *c, int status);
  * empty answer. The answer is wiped from memory afterwards.
  */
 void call_synced(struct call *c, int status, const struct buf *body);
+/* The same if @synced, otherwise answer at once. */
+void call_json_when(struct call *c, int status, const struct buf *body, bool synced);
 void call_text(struct call *c, const char *type, const void *data, size_t size);
 void call_error(struct call *c, const struct api_error *err);
 void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)

@@ -39,7 +39,9 @@ static int native_destroy(void *state, struct backend_sandbox *sandbox,
 
 	(void)memcpy(id, sandbox->id, sizeof(id));
 	r = native_unmake(state, (struct native_sandbox *)sandbox, err);
-	return r == 0 && persist_has(state, id) ? native_forget_saved(state, id, err) : r;
+	if (r == 0)
+		r = persist_has(state, id, err);
+	return r > 0 ? native_forget_saved(state, id, err) : r;
 }
 
 static int native_pause(void *state, struct backend_sandbox *base, bool paused,

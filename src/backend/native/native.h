@@ -279,7 +279,7 @@ int native_root_dir(struct native_sandbox *sandbox, unsigned role, int *ret_fd,
 int native_hibernate(void *state, struct backend_sandbox *base, struct warren_saved *ret,
 		     struct warren_error *err);
 int native_forget_saved(void *state, const char *id, struct warren_error *err);
-bool native_has_saved(void *state, const char *id);
+int native_has_saved(void *state, const char *id, struct warren_error *err);
 int native_reset(void *state, struct backend_sandbox *base, struct warren_error *err);
 const char *native_image(const struct backend_sandbox *base);
 /* The image of a sandbox that hibernates. The caller frees it. */

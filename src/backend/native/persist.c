@@ -73,16 +73,31 @@ static int persist_make_dir(const struct native *n, struct warren_error *err)
 	return r == -ENOENT ? error_errno(err, ENOENT, "open '%s'", path) : r;
 }
 
-bool persist_has(const struct native *n, const char *id)
+int persist_number(const struct native *n, const char *id, uint64_t *ret,
+		   struct warren_error *err)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	AUTO_CLOSE int dir = persist_open_dir(n, &ignored);
+	AUTO_CLOSE int dir = persist_open_dir(n, err);
+	struct stat st;
 
-	return dir >= 0 && faccessat(dir, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	*ret = 0;
+	if (dir < 0)
+		return dir == -ENOENT ? 0 : dir;
+	if (fstatat(dir, id, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		*ret = (uint64_t)st.st_ino;
+	else if (errno != ENOENT)
+		return error_errno(err, errno, "look for its disk");
+	return 0;
 }
 
-/* Each engine has a directory of its own; if one cannot be read, assume that it has it.
- */
+int persist_has(const struct native *n, const char *id, struct warren_error *err)
+{
+	uint64_t number;
+	int r = persist_number(n, id, &number, err);
+
+	return r < 0 ? r : number > 0;
+}
+
+/* Each engine has its own directory; if one cannot be read, assume that it has it. */
 bool persist_has_any(int saved, const char *id)
 {
 	int fd = openat(saved, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -122,11 +137,11 @@ int persist_remove(const struct native *n, const char *id, struct warren_error *
 
 /* ------------------------------------------------------------------- creation */
 
-int persist_open(struct create_op *m, bool empty, struct warren_error *err)
+int persist_open(struct create_op *m, bool empty, bool exists, struct warren_error *err)
 {
 	if (empty)
 		return 0;
-	if (!persist_has(m->engine, m->sandbox->base.id))
+	if (!exists)
 		return error_set(err, EREMOTEIO, "the disk of the sandbox is missing");
 	m->plan->kept = true;
 	return 0;

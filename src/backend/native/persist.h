@@ -19,8 +19,8 @@ struct create_op;
 
 /* Can this engine create a sandbox of this spec? */
 int persist_check(const struct create_op *m, struct warren_error *err);
-/* A step of a creation with .restore: find the file. @empty: its files are dropped. */
-int persist_open(struct create_op *m, bool empty, struct warren_error *err);
+/* A step of a creation with .restore: find the file. @empty: a new one replaces it. */
+int persist_open(struct create_op *m, bool empty, bool exists, struct warren_error *err);
 /* Mount its filesystem with the id map of the sandbox; create it if it is new. */
 int persist_mount(struct create_op *m, int *ret_fd, struct warren_error *err);
 /* A creation failed: remove the file if it is new. */
@@ -28,7 +28,11 @@ void persist_undo(const struct create_op *m);
 /* End all processes of a sandbox, and write its files to disk. Frees @sandbox. */
 int persist_hibernate(struct native *n, struct native_sandbox *sandbox,
 		      struct warren_error *err);
-bool persist_has(const struct native *n, const char *id);
+/* Get the number of its inode; 0: there is none. */
+int persist_number(const struct native *n, const char *id, uint64_t *ret,
+		   struct warren_error *err);
+/* Return 1, 0, or -errno if this cannot be found out. */
+int persist_has(const struct native *n, const char *id, struct warren_error *err);
 /* Has the sandbox a disk of any engine in the directory of saved files? */
 bool persist_has_any(int saved, const char *id);
 /* It is no error if there is no file. */

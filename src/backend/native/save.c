@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -45,7 +46,13 @@
 #define SAVED_FROZEN "frozen-"
 #define SAVED_IMAGE  "image-"
 #define SAVED_PART   "part-"
-#define SAVED_RESET  "reset" /* content of the file of a sandbox that is being reset */
+/*
+ * Content of the file of a sandbox that is being reset. If its files are on disk, the
+ * inode number of the disk that the reset drops follows: whatever happens to this file,
+ * it never refers to the disk that the reset creates.
+ */
+#define SAVED_RESET      "reset"
+#define SAVED_RESET_SIZE sizeof(SAVED_RESET " 18446744073709551615")
 /* Size of a name that begins with a dot and one of these prefixes. */
 #define SAVED_NAME_SIZE (sizeof("." SAVED_FROZEN) + ID_LEN)
 
@@ -313,10 +320,11 @@ static int save_note_image(const struct native_sandbox *sandbox, int saved, bool
 	}
 	if (!ref_digest_valid(image))
 		return 0;
+	r = persist_has(n, sandbox->base.id, err);
+	if (r < 0)
+		return r;
 	persist_path(n, sandbox->base.id, disk);
-	return store_pin_image(n->state_dir, image,
-			       persist_has(n, sandbox->base.id) ? disk : sandbox->base.id,
-			       err);
+	return store_pin_image(n->state_dir, image, r > 0 ? disk : sandbox->base.id, err);
 }
 
 int saved_note(struct create_op *m, struct warren_error *err)
@@ -385,13 +393,14 @@ int native_hibernate(void *state, struct backend_sandbox *base, struct warren_sa
 	struct warren_error second = WARREN_ERROR_INIT;
 	bool was_paused = sandbox->paused;
 	AUTO_CLOSE int saved = -1;
-	int r = 0;
+	int r;
 
 	if (!base->durable)
 		return error_set(err, EINVAL, "only a durable sandbox can hibernate");
-	if (persist_has(n, base->id)) {
+	r = persist_has(n, base->id, err);
+	if (r != 0) {
 		*ret = (struct warren_saved){ 0 };
-		return persist_hibernate(n, sandbox, err);
+		return r < 0 ? r : persist_hibernate(n, sandbox, err);
 	}
 	saved = save_open_dir(n, true, err);
 	if (saved < 0)
@@ -422,18 +431,24 @@ int native_reset(void *state, struct backend_sandbox *base, struct warren_error 
 	struct native_sandbox *sandbox = (struct native_sandbox *)base;
 	struct warren_error second = WARREN_ERROR_INIT;
 	AUTO_CLOSE int saved = -1, empty = -1;
+	char text[SAVED_RESET_SIZE];
+	uint64_t disk = 0;
 	int r;
 
 	if (!base->durable)
 		return error_set(err, EINVAL, "only a durable sandbox can be reset");
 	saved = save_open_dir(n, true, err);
 	r = saved < 0 ? saved : save_note_image(sandbox, saved, false, err);
+	if (r == 0)
+		r = persist_number(n, base->id, &disk, err);
 	if (r < 0)
 		return r;
+	(void)snprintf(text, sizeof(text), disk ? SAVED_RESET " %ju" : SAVED_RESET,
+		       (uintmax_t)disk);
 	copy_remove_tree(saved, base->id);
 	empty = openat(saved, base->id,
 		       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = empty < 0 ? -errno : fd_write_all(empty, SAVED_RESET, strlen(SAVED_RESET));
+	r = empty < 0 ? -errno : fd_write_all(empty, text, strlen(text));
 	if (r < 0) {
 		(void)unlinkat(saved, base->id, 0);
 		return error_errno(err, -r, "record that it has no files");
@@ -442,13 +457,14 @@ int native_reset(void *state, struct backend_sandbox *base, struct warren_error 
 	return 0;
 }
 
-bool native_has_saved(void *state, const char *id)
+int native_has_saved(void *state, const char *id, struct warren_error *err)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	AUTO_CLOSE int saved = save_open_dir(state, false, &ignored);
+	AUTO_CLOSE int saved = save_open_dir(state, false, err);
+	int r = saved < 0 ? saved : saved_exists(saved, id, err);
 
-	return (saved >= 0 && faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0) ||
-	       persist_has(state, id);
+	if (r != 0)
+		return r == -ENOENT ? 0 : r;
+	return persist_has(state, id, err);
 }
 
 int native_forget_saved(void *state, const char *id, struct warren_error *err)
@@ -473,22 +489,46 @@ int native_forget_saved(void *state, const char *id, struct warren_error *err)
 	return 0;
 }
 
-/* Is the sandbox being reset? Keeps errno. */
-static bool saved_is_empty(int saved, const char *id)
+/*
+ * Is the sandbox being reset? Return 1 and the number of the disk that the reset drops
+ * (0: none), 0, or -errno.
+ */
+static int saved_is_empty(int saved, const char *id, uint64_t *ret_disk,
+			  struct warren_error *err)
 {
-	int before = errno;
-	char text[16];
-	bool empty = fd_read_file_at(saved, id, text, sizeof(text)) > 0 &&
-		     strcmp(text, SAVED_RESET) == 0;
+	char text[SAVED_RESET_SIZE];
+	ssize_t size = fd_read_file_at(saved, id, text, sizeof(text));
+	size_t word = strlen(SAVED_RESET);
 
-	errno = before;
-	return empty;
+	if (size == -ENOENT || size == -EFBIG || size == -EISDIR || size == -ELOOP)
+		return 0;
+	if (size < 0)
+		return error_errno(err, (int)-size, "read whether the sandbox is reset");
+	if (strncmp(text, SAVED_RESET, word) != 0 || (text[word] && text[word] != ' '))
+		return 0;
+	*ret_disk = strtoull(text + word, NULL, 10);
+	return 1;
+}
+
+/* The disk of a sandbox is replaced only by the reset that was to replace this one. */
+static int saved_open_disk(struct create_op *m, int saved, struct warren_error *err)
+{
+	const char *id = m->sandbox->base.id;
+	uint64_t dropped = 0, disk = 0;
+	int r = saved < 0 ? 0 : saved_is_empty(saved, id, &dropped, err);
+	int r2 = r < 0 ? 0 : persist_number(m->engine, id, &disk, err);
+
+	if (r < 0 || r2 < 0)
+		return r < 0 ? r : r2;
+	return persist_open(m, r > 0 && (disk == dropped || disk == 0), disk > 0, err);
 }
 
 int saved_open(struct create_op *m, struct warren_error *err)
 {
 	AUTO_CLOSE int saved = -1;
 	struct native_plan *p = m->plan;
+	uint64_t none;
+	int r, why;
 
 	p->restores = m->spec->restore;
 	if (!p->restores)
@@ -498,8 +538,7 @@ int saved_open(struct create_op *m, struct warren_error *err)
 		return saved;
 	if (m->spec->persist) {
 		p->restores = false;
-		return persist_open(
-			m, saved >= 0 && saved_is_empty(saved, m->sandbox->base.id), err);
+		return saved_open_disk(m, saved, err);
 	}
 	errno = ENOENT;
 	if (saved >= 0)
@@ -507,14 +546,16 @@ int saved_open(struct create_op *m, struct warren_error *err)
 				  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (p->saved >= 0)
 		return 0;
-	if (errno == ENOTDIR && saved_is_empty(saved, m->sandbox->base.id)) {
-		p->restores = false;
-		return 0;
+	why = errno;
+	r = why == ENOTDIR ? saved_is_empty(saved, m->sandbox->base.id, &none, err) : 0;
+	if (r != 0) {
+		p->restores = r < 0;
+		return r < 0 ? r : 0;
 	}
-	if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
+	if (why == ENOENT || why == ENOTDIR || why == ELOOP)
 		return error_set(err, EREMOTEIO,
 				 "the saved files of the sandbox are missing or damaged");
-	return error_errno(err, errno, "open the saved files");
+	return error_errno(err, why, "open the saved files");
 }
 
 /* If this fails, the next engine removes them. */
@@ -566,7 +607,7 @@ static void saved_sweep_one(struct native *n, int saved, const char *name)
 	} else if (image) {
 		/* The files of this image are missing, or the sandbox is running. */
 		if (!persist_has_any(saved, image) &&
-		    (faccessat(saved, image, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    (saved_exists(saved, image, &ignored) == 0 ||
 		     saved_is_awake(n, image)))
 			(void)unlinkat(saved, name, 0);
 	} else if (saved_id(name, "." SAVED_PART)) {

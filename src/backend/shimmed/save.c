@@ -478,12 +478,13 @@ int shimmed_reset(void *state, struct backend_sandbox *base, struct warren_error
 	return r;
 }
 
-bool shimmed_has_saved(void *state, const char *id)
+int shimmed_has_saved(void *state, const char *id, struct warren_error *err)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	AUTO_CLOSE int saved = shimmed_open_saved(state, false, &ignored);
+	AUTO_CLOSE int saved = shimmed_open_saved(state, false, err);
 
-	return saved >= 0 && faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	if (saved < 0)
+		return saved == -ENOENT ? 0 : saved;
+	return saved_exists(saved, id, err);
 }
 
 int shimmed_drop_saved(const struct shimmed *k, const char *id, struct warren_error *err)
@@ -507,10 +508,10 @@ int shimmed_drop_saved(const struct shimmed *k, const char *id, struct warren_er
 int shimmed_forget_saved(void *state, const char *id, struct warren_error *err)
 {
 	struct shimmed *k = state;
-	int r;
+	int r = shimmed_has_saved(k, id, err);
 
-	if (!shimmed_has_saved(k, id))
-		return 0;
+	if (r <= 0)
+		return r;
 	r = shimmed_reclaim(k, id, err);
 	if (r == 0)
 		r = shimmed_drop_saved(k, id, err);

@@ -102,7 +102,7 @@ int shimmed_hibernate(void *state, struct backend_sandbox *base, struct warren_s
 int shimmed_reset(void *state, struct backend_sandbox *base, struct warren_error *err);
 /* See warren_image(). The shim has recorded it. */
 const char *shimmed_image(const struct backend_sandbox *base);
-bool shimmed_has_saved(void *state, const char *id);
+int shimmed_has_saved(void *state, const char *id, struct warren_error *err);
 int shimmed_forget_saved(void *state, const char *id, struct warren_error *err);
 /* Remove the saved files and memory of @id, except what its platform keeps itself. */
 int shimmed_drop_saved(const struct shimmed *k, const char *id, struct warren_error *err);

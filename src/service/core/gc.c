@@ -77,7 +77,8 @@ static int put_right(struct sandbox *sandbox)
 				    sandbox->broke.code ? sandbox->broke.msg
 							: "it could not be created",
 				    &ignored);
-	if (sandbox->conn < 0 && !sandbox->reconnect_timer && sandbox_is_made(sandbox)) {
+	if (sandbox->conn < 0 && !loop_timer_is_set(sandbox->reconnect_timer) &&
+	    sandbox_is_made(sandbox)) {
 		sandbox_reconnect_in_turn(sandbox);
 		return 1;
 	}

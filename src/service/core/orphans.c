@@ -12,7 +12,7 @@
  *	or are `lost`			their row says that nothing of them is alive
  *
  * The same is done with the files on disk of sandboxes with `persist`, which exist
- *without the sandbox.
+ * without the sandbox.
  *
  * A row is written before the warden is asked to create its sandbox, and deleted after
  * the warden has destroyed it. So a sandbox that is being created has a row when the

@@ -331,6 +331,21 @@ static bool may_fail(const struct sandbox *sandbox)
 	return sandbox->row.state == SANDBOX_CREATING || sandbox_is_made(sandbox);
 }
 
+/*
+ * The end of a sandbox that persists never removes its files, whatever this process has
+ * found out about them: only its deletion does.
+ */
+static bool sandbox_ops_keeps(const struct sandbox *sandbox)
+{
+	return sandbox->persist && sandbox_is_made(sandbox);
+}
+
+/* Has the warden found neither the sandbox nor its files? */
+static bool sandbox_ops_found_none(const struct warren_error *failure)
+{
+	return failure->code == ENOENT || failure->code == ESRCH;
+}
+
 static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 				 const char *data UNUSED, size_t size UNUSED, int fd)
 {
@@ -346,8 +361,10 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 		return;
 	}
 	sandbox->broke = job->lost;
-	if (job->to == SANDBOX_ON_DISK && may_fail(sandbox)) {
-		/* Otherwise, another connection shows later what is left of it. */
+	if (sandbox_ops_keeps(sandbox) && (!failure || !sandbox_ops_found_none(failure) ||
+					   job->to == SANDBOX_ON_DISK)) {
+		/* After a failure, gc.c connects again, which shows what is left of it.
+		 */
 		if (failure)
 			service_untidy(sandbox->service);
 		else
@@ -355,6 +372,9 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 		sandbox_job_end(job, 0, NULL);
 		return;
 	}
+	/* Its files are missing. */
+	if (sandbox_ops_keeps(sandbox))
+		failure = NULL;
 	/* The state in the database stays as it is until it can be changed. */
 	if ((may_fail(sandbox) &&
 	     sandbox_move(sandbox, job->to, job->lost.msg, &err) < 0) ||
@@ -365,7 +385,7 @@ static void sandbox_ops_on_ended(void *ctx, const struct warren_error *failure,
 
 static void begin_end(struct sandbox_job *job)
 {
-	struct warden_proto_sandbox msg = { .h = { .type = job->to == SANDBOX_ON_DISK
+	struct warden_proto_sandbox msg = { .h = { .type = sandbox_ops_keeps(job->sandbox)
 								   ? WIRE_HIBERNATE
 								   : WIRE_DESTROY } };
 	struct warren_error err = WARREN_ERROR_INIT;
