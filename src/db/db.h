@@ -406,6 +406,12 @@ enum sandbox_state {
 	 * when all its processes ended, mostly with the machine [itself, disk]
 	 */
 	SANDBOX_ON_DISK,
+	/*
+	 * `stopped`, like SANDBOX_STOPPED, but only on the way to another state: it is
+	 * about to hibernate or to be reset. If the service is killed, the next process
+	 * starts it again [everything]
+	 */
+	SANDBOX_HIBERNATING,
 	SANDBOX_STATE_MAX,
 };
 
@@ -467,6 +473,12 @@ bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to);
 static inline bool sandbox_state_sleeps(enum sandbox_state state)
 {
 	return state == SANDBOX_HIBERNATED || state == SANDBOX_ON_DISK;
+}
+
+/* Does only its init run? */
+static inline bool sandbox_state_is_stopped(enum sandbox_state state)
+{
+	return state == SANDBOX_STOPPED || state == SANDBOX_HIBERNATING;
 }
 
 /* Is it over? Nothing of such a sandbox exists but its row, which says why. */

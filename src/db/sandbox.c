@@ -27,7 +27,8 @@ static const struct {
 			       CAN(RUNNING) | CAN(STOPPED) | CAN(FAILED) | CAN(DELETING),
 			       .live = true, .disk = true },
 	[SANDBOX_RUNNING] = { "running",
-			      CAN(PAUSED) | CAN(STOPPED) | CAN_END | CAN(DELETING),
+			      CAN(PAUSED) | CAN(STOPPED) | CAN(HIBERNATING) | CAN_END |
+				      CAN(DELETING),
 			      .live = true, .disk = true },
 	[SANDBOX_PAUSED] = { "paused",
 			     CAN(RUNNING) | CAN(STOPPED) | CAN(HIBERNATED) | CAN_END |
@@ -48,6 +49,10 @@ static const struct {
 			      CAN(RUNNING) | CAN(HIBERNATED) | CAN(FAILED) |
 				      CAN(DELETING),
 			      .disk = true },
+	[SANDBOX_HIBERNATING] = { "stopped",
+				  CAN(RUNNING) | CAN(STOPPED) | CAN(HIBERNATED) |
+					  CAN_END | CAN(DELETING),
+				  .live = true, .disk = true },
 };
 _Static_assert(ARRAY_SIZE(states) == SANDBOX_STATE_MAX, "a state has no row");
 

@@ -336,7 +336,8 @@ void v1_get_metrics(struct call *c)
 	}
 	buf_puts(&out, "# HELP warren_sandboxes Sandboxes by state.\n"
 		       "# TYPE warren_sandboxes gauge\n");
-	counts[SANDBOX_STOPPED] += counts[SANDBOX_ON_DISK]; /* both have this name */
+	/* All three have this name. */
+	counts[SANDBOX_STOPPED] += counts[SANDBOX_ON_DISK] + counts[SANDBOX_HIBERNATING];
 	for (int i = 0; i < SANDBOX_ON_DISK; i++)
 		buf_printf(&out, "warren_sandboxes{state=\"%s\"} %ju\n",
 			   sandbox_state_name((enum sandbox_state)i),

@@ -138,7 +138,7 @@ void show_exec_open(struct buf *out, struct exec *exec)
 				   : "running");
 	to_json_put_time(&j, "started_at", row->started_at);
 	to_json_put_time(&j, "ended_at", row->ended ? row->ended_at : 0);
-	json_str(&j, "ended_by", to_json_ended_by[row->ended_by]);
+	json_str(&j, "ended_by", row->ended ? to_json_ended_by[row->ended_by] : NULL);
 	if (row->timeout_ms)
 		json_u64(&j, "timeout_ms", row->timeout_ms);
 	json_u64(&j, "output_from", from);

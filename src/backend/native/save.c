@@ -327,6 +327,14 @@ static int save_note_image(const struct native_sandbox *sandbox, int saved, bool
 	return store_pin_image(n->state_dir, image, r > 0 ? disk : sandbox->base.id, err);
 }
 
+static void save_forget_image(int saved, const char *id)
+{
+	char name[SAVED_NAME_SIZE];
+
+	(void)snprintf(name, sizeof(name), "." SAVED_IMAGE "%s", id);
+	(void)unlinkat(saved, name, 0);
+}
+
 int saved_note(struct create_op *m, struct warren_error *err)
 {
 	AUTO_CLOSE int saved = -1;
@@ -376,8 +384,10 @@ static int save_as(struct native_sandbox *sandbox, int saved, struct warren_save
 		if (renameat(saved, temp, saved, id) < 0 || fsync(saved) < 0)
 			r = error_errno(err, errno, "name the saved files");
 	}
-	if (r < 0)
+	if (r < 0) {
 		copy_remove_tree(saved, temp);
+		save_forget_image(saved, id);
+	}
 	return r;
 }
 
@@ -451,6 +461,8 @@ int native_reset(void *state, struct backend_sandbox *base, struct warren_error 
 	r = empty < 0 ? -errno : fd_write_all(empty, text, strlen(text));
 	if (r < 0) {
 		(void)unlinkat(saved, base->id, 0);
+		if (disk == 0)
+			save_forget_image(saved, base->id);
 		return error_errno(err, -r, "record that it has no files");
 	}
 	(void)native_undo(n, sandbox, &second);
@@ -484,8 +496,7 @@ int native_forget_saved(void *state, const char *id, struct warren_error *err)
 	copy_remove_whole(saved, id, name);
 	if (faccessat(saved, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return error_set(err, EBUSY, "its saved files cannot be removed");
-	(void)snprintf(name, sizeof(name), "." SAVED_IMAGE "%s", id);
-	(void)unlinkat(saved, name, 0);
+	save_forget_image(saved, id);
 	return 0;
 }
 

@@ -66,7 +66,7 @@ static void hibernate_begin(struct sandbox_job *job)
 		sandbox_job_end(job, r, &err);
 		return;
 	}
-	if (sandbox->row.state != SANDBOX_STOPPED) {
+	if (!sandbox_state_is_stopped(sandbox->row.state)) {
 		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
 		return;
 	}

@@ -173,7 +173,7 @@ static inline bool sandbox_is_made(const struct sandbox *sandbox)
 {
 	return sandbox->row.state == SANDBOX_RUNNING ||
 	       sandbox->row.state == SANDBOX_PAUSED ||
-	       sandbox->row.state == SANDBOX_STOPPED;
+	       sandbox_state_is_stopped(sandbox->row.state);
 }
 
 struct service {

@@ -12,6 +12,8 @@
  *			destroyed, and becomes `failed`, or `lost` if the machine was
  *			restarted; but with files on disk, it becomes `stopped`
  *			(SANDBOX_ON_DISK)
+ *	stopped in order
+ *	to hibernate	likewise, and then started (exec/exec_hooks.c)
  *	hibernated,
  *	on disk		left as it is
  *	deleting	destroyed completely
@@ -80,7 +82,7 @@ static int restore_pause(struct sandbox *sandbox, struct warren_error *err)
 	enum sandbox_state is = sandbox->is.paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;
 	int r = 0;
 
-	if (sandbox->row.state != is && sandbox->row.state != SANDBOX_STOPPED)
+	if (sandbox->row.state != is && !sandbox_state_is_stopped(sandbox->row.state))
 		r = sandbox_move(sandbox, is, NULL, err);
 	if (r == 0)
 		sandbox_read_pause(sandbox);

@@ -225,13 +225,14 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 		[SANDBOX_FAILED] = EVENT_SANDBOX_FAILED,
 		[SANDBOX_LOST] = EVENT_SANDBOX_LOST,
 		[SANDBOX_ON_DISK] = EVENT_SANDBOX_STOPPED,
+		[SANDBOX_HIBERNATING] = EVENT_SANDBOX_STOPPED,
 		[SANDBOX_RUNNING] = EVENT_SANDBOX_RESUMED,
 	};
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
 	struct sandbox_row after = sandbox->row;
 	int r = event_begin(sandbox->service, &tx, err), event = events[to];
 
-	if ((sandbox->row.state == SANDBOX_STOPPED ||
+	if ((sandbox_state_is_stopped(sandbox->row.state) ||
 	     sandbox_state_sleeps(sandbox->row.state)) &&
 	    to == SANDBOX_RUNNING)
 		event = EVENT_SANDBOX_STARTED;
@@ -251,7 +252,7 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	sandbox_moved(sandbox, to);
 	if (to == SANDBOX_RUNNING)
 		sandbox_renew(sandbox);
-	if (sandbox_state_is_over(to) || to == SANDBOX_STOPPED)
+	if (sandbox_state_is_over(to) || sandbox_state_is_stopped(to))
 		sandbox_arm(sandbox);
 	loop_defer(sandbox->service->loop, &sandbox->waiters_task);
 	return 0;
@@ -360,7 +361,7 @@ static bool action_applies(const struct sandbox *sandbox, enum sandbox_action ac
 static bool idle_counts(const struct sandbox *sandbox)
 {
 	return (sandbox->row.state == SANDBOX_RUNNING ||
-		sandbox->row.state == SANDBOX_STOPPED) &&
+		sandbox_state_is_stopped(sandbox->row.state)) &&
 	       action_applies(sandbox, sandbox->on_idle);
 }
 

@@ -170,7 +170,7 @@ int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err)
 
 	return error_set(err, ESTALE, "the sandbox is %s%s", sandbox_state_name(state),
 			 state == SANDBOX_PAUSED ? ": resume it first"
-			 : state == SANDBOX_STOPPED || sandbox_state_sleeps(state)
+			 : sandbox_state_is_stopped(state) || sandbox_state_sleeps(state)
 				 ? ": start it first"
 				 : "");
 }

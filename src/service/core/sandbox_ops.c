@@ -30,9 +30,6 @@ static int take_former(void *ctx, const struct sandbox_row *row)
 	return 0;
 }
 
-/*
- * A row without a sandbox was never shown to a client: delete it, as if never requested.
- */
 /* Sandboxes that one request creates. */
 struct creation {
 	struct sandbox_row *rows;
@@ -587,7 +584,8 @@ static bool use_later(struct sandbox_job *job)
 
 	while (next && next->kind == JOB_USE)
 		next = next->next;
-	if (!sandbox->hibernating || sandbox->row.state != SANDBOX_STOPPED || !next)
+	if (!sandbox->hibernating || !sandbox_state_is_stopped(sandbox->row.state) ||
+	    !next)
 		return false;
 	again.next = NULL;
 	job->done = service_ignore;
@@ -603,6 +601,10 @@ static void begin_use(struct sandbox_job *job)
 
 	if (use_later(job))
 		return;
+	/* An earlier process was killed while it let the sandbox hibernate. */
+	if (sandbox->row.state == SANDBOX_HIBERNATING && !sandbox->hibernating)
+		survive(sandbox->service,
+			sandbox_move(sandbox, SANDBOX_RUNNING, NULL, &err));
 	if (sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused &&
 	    sandbox->wake_on_use)
 		begin_pause(job);

@@ -544,7 +544,8 @@ static int start_behind_gate(struct starting *st, struct warren_error *err)
 
 static bool exec_is_stopped(const struct sandbox *sandbox)
 {
-	return sandbox_stop_has_begun(sandbox) || sandbox->row.state == SANDBOX_STOPPED ||
+	return sandbox_stop_has_begun(sandbox) ||
+	       sandbox_state_is_stopped(sandbox->row.state) ||
 	       sandbox_state_sleeps(sandbox->row.state);
 }
 
@@ -559,7 +560,7 @@ static bool exec_start_again(struct starting *st)
 	struct sandbox *sandbox = st->sandbox;
 
 	if (!exec_is_stopped(sandbox) ||
-	    (!sandbox->hibernating && sandbox->row.state != SANDBOX_HIBERNATED) ||
+	    (!sandbox->hibernating && !sandbox_state_sleeps(sandbox->row.state)) ||
 	    st->tries++ == START_TRIES)
 		return false;
 	starting_end_brief(st);

@@ -47,6 +47,9 @@ static void exec_hooks_connected(struct sandbox *sandbox, service_done_fn done, 
 {
 	exec_kill_disowned(sandbox);
 	exec_attach_all(sandbox, done, ctx);
+	/* An earlier process was killed while it let the sandbox hibernate. */
+	if (sandbox->row.state == SANDBOX_HIBERNATING && !sandbox->hibernating)
+		sandbox_start(sandbox, service_ignore, NULL);
 }
 
 static int exec_hooks_remove_journal(void *ctx, const struct exec_row *row)

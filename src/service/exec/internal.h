@@ -194,9 +194,12 @@ void sweep_close(struct service *s);
 /* Like sandbox_stop(), with the reason for the event. */
 void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_ms,
 		      service_done_fn done, void *ctx);
-/* Like sandbox_stop_for(), but do nothing if the cause no longer applies. */
-void sandbox_stop_due(struct sandbox *sandbox, enum sandbox_cause cause,
-		      uint64_t grace_ms, service_done_fn done, void *ctx);
+/*
+ * Stop the sandbox in order to save or drop its files (SANDBOX_HIBERNATING). Do nothing
+ * if the cause no longer applies.
+ */
+void sandbox_stop_to_save(struct sandbox *sandbox, enum sandbox_cause cause,
+			  uint64_t grace_ms, service_done_fn done, void *ctx);
 /* Shorten the grace period of a stop that is in progress. */
 void sandbox_stop_sooner(struct sandbox *sandbox, uint64_t grace_ms);
 /* Continue a stop, if possible, after an exec of the sandbox has ended. */
@@ -224,6 +227,11 @@ void main_command_first(struct sandbox *sandbox);
 void main_command_look(struct sandbox *sandbox, const char *exec);
 /* A stop has ended. If the main command ended too, carry out on_exit now. */
 void main_command_stopped(struct sandbox *sandbox);
+/*
+ * Record beforehand what is about to end the command, so that the next process knows it
+ * if the service is killed.
+ */
+void main_command_ended_by(struct sandbox *sandbox, enum exec_ended_by by);
 /* Return whether the sandbox has a main command that neither runs nor is being
  * started. */
 bool main_command_is_over(const struct sandbox *sandbox);

@@ -127,31 +127,74 @@ void main_command_first(struct sandbox *sandbox)
 
 /* ----------------------------------------------------------------- end of the command */
 
-/* Has the command been started, and has it ended? */
-static bool main_command_has_ended(const struct sandbox *sandbox)
+static struct exec *main_command_exec(const struct sandbox *sandbox)
+{
+	struct exec *exec = sandbox_execs(sandbox)->list;
+
+	while (exec && strcmp(exec->row.id, sandbox->row.main_exec) != 0)
+		exec = exec->next;
+	return exec;
+}
+
+/* Has the command been started, and has it ended, and by what? */
+static bool main_command_end_of(const struct sandbox *sandbox, enum exec_ended_by *by)
 {
 	AUTO_EXEC_ROW struct exec_row row = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
+	const struct exec *exec;
 	int r;
 
+	*by = EXEC_BY_ITSELF;
 	if (!sandbox->row.command || !sandbox->row.main_exec[0])
 		return false;
-	for (const struct exec *exec = sandbox_execs(sandbox)->list; exec;
-	     exec = exec->next)
-		if (strcmp(exec->row.id, sandbox->row.main_exec) == 0)
-			return exec->row.ended || exec->lost;
+	exec = main_command_exec(sandbox);
+	if (exec) {
+		*by = exec->row.ended_by;
+		return exec->row.ended || exec->lost;
+	}
 	r = db_get_exec(sandbox->service->db, sandbox->row.id, sandbox->row.main_exec,
 			&row, &err);
+	if (r == 0)
+		*by = row.ended_by;
 	/* An exec that ended long ago may have been deleted. */
 	return r == -ENOENT || (r == 0 && row.ended);
+}
+
+static bool main_command_has_ended(const struct sandbox *sandbox)
+{
+	enum exec_ended_by ignored;
+
+	return main_command_end_of(sandbox, &ignored);
+}
+
+void main_command_ended_by(struct sandbox *sandbox, enum exec_ended_by by)
+{
+	struct exec *exec = sandbox->row.command ? main_command_exec(sandbox) : NULL;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!exec || exec->row.ended)
+		return;
+	exec->row.ended_by = by;
+	survive(sandbox->service,
+		db_set_ended_by(sandbox->service->db, exec->row.id, by, &err));
 }
 
 /* A stop that is in progress continues: the other processes keep their grace period. */
 static void main_command_exit(struct sandbox *sandbox)
 {
+	enum exec_ended_by by;
+
 	/* The command of a sandbox that hibernates runs again when it wakes. */
-	if (sandbox_stop_has_begun(sandbox) || sandbox_state_sleeps(sandbox->row.state))
+	if (sandbox_stop_has_begun(sandbox) ||
+	    sandbox->row.state == SANDBOX_HIBERNATING ||
+	    sandbox_state_sleeps(sandbox->row.state))
 		return;
+	/* An earlier process ended it for a hibernation, and was killed. */
+	if (main_command_end_of(sandbox, &by) && by == EXEC_BY_HIBERNATION) {
+		if (!sandbox->hibernating && sandbox->row.state == SANDBOX_RUNNING)
+			sandbox_start(sandbox, service_ignore, NULL);
+		return;
+	}
 	if (sandbox->row.on_exit == SANDBOX_EXIT_DELETES)
 		sandbox_delete_for(sandbox, "exit", service_ignore, NULL);
 	else if (sandbox->row.on_exit == SANDBOX_EXIT_STOPS)
@@ -199,6 +242,7 @@ void main_command_restore(struct sandbox *sandbox)
 {
 	/* The command that ended with the hibernation is started again. */
 	if (!sandbox->row.command || sandbox->woken ||
+	    sandbox->row.state == SANDBOX_HIBERNATING ||
 	    sandbox_state_sleeps(sandbox->row.state))
 		return;
 	if (sandbox->row.state == SANDBOX_RUNNING && !sandbox->row.main_exec[0])

@@ -6,7 +6,7 @@
  * A hibernation that is requested while another is in progress joins that one. The
  * service checks that the disk has enough space before any process ends. If the files
  * still cannot be saved, the sandbox is started again, so that only its processes are
- * lost.
+ * lost; the next process does the same if the service is killed (SANDBOX_HIBERNATING).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static void hibernate_on_asleep(void *ctx, int r, const struct warren_error *err
 		return;
 	}
 	if (r < 0 && err && op->runs && sandbox && !op->service->closing &&
-	    sandbox->row.state == SANDBOX_STOPPED) {
+	    sandbox_state_is_stopped(sandbox->row.state)) {
 		op->err = *err;
 		sandbox_start(sandbox, hibernate_on_started_again, op);
 		return;
@@ -112,7 +112,7 @@ static void hibernate_on_stopped(void *ctx, int r, const struct warren_error *er
 		hibernate_gone(op);
 	else if (r < 0 && !sandbox_state_sleeps(sandbox->row.state))
 		hibernate_end(op, r, err);
-	else if (sandbox->row.state == SANDBOX_STOPPED ||
+	else if (sandbox_state_is_stopped(sandbox->row.state) ||
 		 sandbox_state_sleeps(sandbox->row.state))
 		sandbox_save(sandbox, sandbox_causes[op->cause], hibernate_on_asleep, op);
 	else if (sandbox_is_due(sandbox, op->cause))
@@ -125,11 +125,7 @@ static void hibernate_stop(struct hibernate_op *op, struct sandbox *sandbox)
 {
 	sandbox->hibernating += !op->counted;
 	op->counted = true;
-	if (op->cause == CAUSE_REQUEST)
-		sandbox_stop(sandbox, op->grace_ms, hibernate_on_stopped, op);
-	else
-		sandbox_stop_due(sandbox, op->cause, op->grace_ms, hibernate_on_stopped,
-				 op);
+	sandbox_stop_to_save(sandbox, op->cause, op->grace_ms, hibernate_on_stopped, op);
 }
 
 static void hibernate_on_resumed(void *ctx, int r, const struct warren_error *err)
@@ -147,7 +143,7 @@ static void hibernate_on_resumed(void *ctx, int r, const struct warren_error *er
 
 static void hibernate_begin_stop(struct hibernate_op *op, struct sandbox *sandbox)
 {
-	op->runs = sandbox->row.state != SANDBOX_STOPPED &&
+	op->runs = !sandbox_state_is_stopped(sandbox->row.state) &&
 		   !sandbox_state_sleeps(sandbox->row.state);
 	if (sandbox->row.state == SANDBOX_PAUSED)
 		sandbox_pause(sandbox, false, hibernate_on_resumed, op);

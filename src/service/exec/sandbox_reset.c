@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "service/core/sandbox_job.h"
-#include "service/exec/exec.h"
+#include "service/exec/internal.h"
 
 struct reset_op {
 	struct service *service;
@@ -89,7 +89,7 @@ static void reset_on_dropped(void *ctx, int r, const struct warren_error *err)
 
 	/* Its files were not discarded: let it continue with them. */
 	if (r < 0 && r != -ESTALE && err && op->runs && sandbox &&
-	    !op->service->closing && sandbox->row.state == SANDBOX_STOPPED) {
+	    !op->service->closing && sandbox_state_is_stopped(sandbox->row.state)) {
 		op->err = *err;
 		sandbox_start(sandbox, reset_on_started_again, op);
 		return;
@@ -113,7 +113,7 @@ static void reset_on_ready(void *ctx, int r, const struct warren_error *err)
 	struct sandbox *sandbox = reset_sandbox(ctx, r, err);
 
 	if (sandbox)
-		sandbox_stop(sandbox, 0, reset_on_stopped, ctx);
+		sandbox_stop_to_save(sandbox, CAUSE_REQUEST, 0, reset_on_stopped, ctx);
 }
 
 static void reset_begin(struct reset_op *op, struct sandbox *sandbox)
@@ -136,7 +136,7 @@ void sandbox_reset(struct sandbox *sandbox, service_done_fn done, void *ctx)
 		return;
 	}
 	*op = (struct reset_op){ .service = sandbox->service,
-				 .runs = sandbox->row.state != SANDBOX_STOPPED,
+				 .runs = !sandbox_state_is_stopped(sandbox->row.state),
 				 .done = done,
 				 .ctx = ctx };
 	(void)memcpy(op->id, sandbox->row.id, sizeof(op->id));

@@ -31,11 +31,12 @@ struct stop_op {
 	struct sandbox_job *job;
 	struct loop_timer *timer;
 	uint64_t look_ms;
-	uint64_t kill_at; /* the end of the grace period, in ms of the loop's clock */
-	bool waits;       /* it has not begun: brief uses are to end first */
-	bool killing;     /* SIGKILL was sent */
-	bool answered;    /* init has confirmed the SIGKILL */
-	bool broken;      /* the connection to init broke during the grace period */
+	/* The end of the grace period, or of the wait for brief uses: ms of the loop. */
+	uint64_t kill_at;
+	bool waits;    /* it has not begun: brief uses are to end first */
+	bool killing;  /* SIGKILL was sent */
+	bool answered; /* init has confirmed the SIGKILL */
+	bool broken;   /* the connection to init broke during the grace period */
 	unsigned tries;
 };
 
@@ -54,6 +55,8 @@ static void stop_end(struct sandbox *sandbox, int r, const struct warren_error *
 {
 	struct sandbox_job *job = sandbox_execs(sandbox)->stopping->job;
 
+	if (r < 0 && job->to == SANDBOX_HIBERNATING)
+		main_command_ended_by(sandbox, EXEC_BY_ITSELF);
 	sandbox_stop_gone(sandbox);
 	main_command_stopped(sandbox);
 	sandbox_job_end(job, r, err);
@@ -178,6 +181,8 @@ static void stop_go(struct sandbox *sandbox)
 
 	op->waits = false;
 	sandbox->on_brief_ended = NULL;
+	if (op->job->to == SANDBOX_HIBERNATING)
+		main_command_ended_by(sandbox, EXEC_BY_HIBERNATION);
 	if (grace_ms == 0) {
 		stop_kill(sandbox);
 		return;
@@ -210,6 +215,11 @@ static void stop_again(struct sandbox *sandbox)
 	sandbox_job_end(job, 0, NULL);
 }
 
+static enum sandbox_state stop_state(const struct sandbox_job *job)
+{
+	return job->to == SANDBOX_HIBERNATING ? SANDBOX_HIBERNATING : SANDBOX_STOPPED;
+}
+
 static void stop_on_timer(void *ctx)
 {
 	struct sandbox *sandbox = ctx;
@@ -221,7 +231,7 @@ static void stop_on_timer(void *ctx)
 	else if (op->waits)
 		stop_go(sandbox);
 	else if (op->killing && op->answered && stop_is_done(sandbox))
-		stop_end(sandbox, sandbox_move(sandbox, SANDBOX_STOPPED, NULL, &err),
+		stop_end(sandbox, sandbox_move(sandbox, stop_state(op->job), NULL, &err),
 			 &err);
 	else if (!op->killing && loop_now(sandbox->service->loop) < op->kill_at)
 		stop_look_for_others(sandbox);
@@ -272,15 +282,16 @@ static void stop_hurry(struct sandbox_job *job, uint64_t grace_ms)
 	struct stop_op *op = sandbox_execs(job->sandbox)->stopping;
 	uint64_t kill_at = loop_now(job->sandbox->service->loop) + grace_ms;
 
-	if (op && op->job == job && op->waits && grace_ms < job->grace_ms) {
+	if (!op || op->job != job || op->killing || op->broken)
+		return;
+	if (op->waits && grace_ms < BRIEF_MS)
+		kill_at += BRIEF_MS - grace_ms;
+	if (op->waits && grace_ms < job->grace_ms)
 		job->grace_ms = grace_ms;
-		loop_timer_set(op->timer, grace_ms > BRIEF_MS ? grace_ms : BRIEF_MS);
-	}
-	if (!op || op->job != job || op->waits || op->killing || op->broken ||
-	    kill_at >= op->kill_at)
+	if (kill_at >= op->kill_at)
 		return;
 	op->kill_at = kill_at;
-	loop_timer_set(op->timer, grace_ms);
+	loop_timer_set(op->timer, kill_at - loop_now(job->sandbox->service->loop));
 }
 
 /* A brief use that the stop waits for has added a job. */
@@ -299,11 +310,16 @@ static void begin_stop(struct sandbox_job *job)
 	struct sandbox *sandbox = job->sandbox;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct stop_op *op;
+	int r = 0;
 
-	if (sandbox->row.state == SANDBOX_STOPPED ||
+	if (sandbox_state_is_stopped(sandbox->row.state) ||
 	    sandbox->row.state == SANDBOX_ON_DISK ||
 	    !sandbox_is_due(sandbox, job->cause)) {
-		sandbox_job_end(job, 0, NULL);
+		/* From now on it is stopped because a client requested it. */
+		if (sandbox->row.state == SANDBOX_HIBERNATING &&
+		    job->to == SANDBOX_STOPPED)
+			r = sandbox_move(sandbox, SANDBOX_STOPPED, NULL, &err);
+		sandbox_job_end(job, r, &err);
 		return;
 	}
 	if (sandbox->row.state != SANDBOX_RUNNING || sandbox->conn < 0) {
@@ -326,12 +342,14 @@ static void begin_stop(struct sandbox_job *job)
 	sandbox_execs(sandbox)->stopping = op;
 	op->look_ms = LOOK_MS;
 	if (sandbox->hibernating && sandbox->n_brief > 0) {
+		uint64_t ms = job->grace_ms > BRIEF_MS ? job->grace_ms : BRIEF_MS;
+
 		/* Uses that come later wait for this job, and wake the sandbox. */
 		op->waits = true;
 		job->step_back = stop_step_back;
+		op->kill_at = loop_now(sandbox->service->loop) + ms;
 		sandbox->on_brief_ended = stop_on_brief_ended;
-		loop_timer_set(op->timer,
-			       job->grace_ms > BRIEF_MS ? job->grace_ms : BRIEF_MS);
+		loop_timer_set(op->timer, ms);
 		return;
 	}
 	stop_go(sandbox);
@@ -343,6 +361,7 @@ static void sandbox_stop_by(struct sandbox *sandbox, enum sandbox_job_kind kind,
 {
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_stop,
 						       .kind = kind,
+						       .to = SANDBOX_STOPPED,
 						       .why = why,
 						       .hurries = true,
 						       .grace_ms = grace_ms,
@@ -359,17 +378,26 @@ void sandbox_stop_for(struct sandbox *sandbox, const char *why, uint64_t grace_m
 			ctx);
 }
 
-void sandbox_stop_due(struct sandbox *sandbox, enum sandbox_cause cause,
-		      uint64_t grace_ms, service_done_fn done, void *ctx)
+void sandbox_stop_to_save(struct sandbox *sandbox, enum sandbox_cause cause,
+			  uint64_t grace_ms, service_done_fn done, void *ctx)
 {
-	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_stop,
-						       .kind = JOB_OURS,
-						       .why = sandbox_causes[cause],
-						       .cause = cause,
-						       .grace_ms = grace_ms,
-						       .hurry = stop_hurry,
-						       .done = done,
-						       .ctx = ctx });
+	bool asked = cause == CAUSE_REQUEST;
+	struct sandbox_job job = { .begin = begin_stop,
+				   .kind = JOB_OURS,
+				   .to = SANDBOX_HIBERNATING,
+				   .why = sandbox_causes[cause],
+				   .cause = cause,
+				   .hurries = asked,
+				   .grace_ms = grace_ms,
+				   .hurry = stop_hurry,
+				   .done = done,
+				   .ctx = ctx };
+
+	if (asked) {
+		job.kind = grace_ms == 0 ? JOB_END : JOB_CHANGE;
+		job.permit = sandbox->service->permit;
+	}
+	sandbox_job_add(sandbox, job);
 }
 
 void sandbox_stop_sooner(struct sandbox *sandbox, uint64_t grace_ms)
@@ -443,7 +471,7 @@ static void begin_start(struct sandbox_job *job)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = 0;
 
-	if (sandbox->row.state == SANDBOX_STOPPED) {
+	if (sandbox_state_is_stopped(sandbox->row.state)) {
 		r = sandbox_move(sandbox, SANDBOX_RUNNING, NULL, &err);
 		if (r == 0)
 			sandbox_touch(sandbox);

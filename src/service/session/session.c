@@ -601,7 +601,8 @@ static bool session_try_next(struct session *session)
 static bool session_try_again(struct session *session)
 {
 	if (!session->open_err.code || !session->sandbox || !session->exec ||
-	    exec_row(session->exec)->ended_by == EXEC_BY_ITSELF || session->tries++ == OPEN_TRIES)
+	    exec_row(session->exec)->ended_by == EXEC_BY_ITSELF ||
+	    session->tries++ == OPEN_TRIES)
 		return false;
 	session_reset(session);
 	session_try(session);

@@ -576,7 +576,7 @@ static void snapshot_begin_job(struct sandbox_job *job)
 	int r = 0;
 
 	if (state != SANDBOX_RUNNING && state != SANDBOX_PAUSED &&
-	    state != SANDBOX_STOPPED)
+	    !sandbox_state_is_stopped(state))
 		r = sandbox_wrong_state(sandbox, &err);
 	if (r == 0)
 		r = snapshot_op_record(op, &err);

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-hibernate-kills.py - a hibernation or a reset that kill -9 of the service interrupts costs a sandbox nothing but
+its processes
+
+Prints TAP. $WARREN_TEST_SEED selects the moments.
+"""
+import contextlib
+import os
+import random
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from serve_world import World, until  # pylint: disable=wrong-import-position
+
+ROUNDS = 10
+LIMITS = {"memory": "128m", "disk": "64m"}
+MAIN = {"argv": ["sh", "-c", "trap 'sleep 0.05; exit 3' TERM; echo run >>/root/log; while :; do sleep 0.02; done"]}
+w = None  # pylint: disable=invalid-name
+
+
+def sh(box, text):
+    r = w.run(box, ["sh", "-c", text])
+    eq(r["result"]["exit_code"], 0, r)
+    return r["stdout"]
+
+
+def state(box):
+    return w.get(f"/v1/sandboxes/{box}")["state"]
+
+
+def ask_all(boxes, what, body):
+    """Sends a request for each sandbox; the service may be killed before it answers."""
+    def ask(box):
+        with contextlib.suppress(Exception):
+            w.client().ask("POST", f"/v1/sandboxes/{box}/{what}", body)
+    threads = [threading.Thread(target=ask, args=(box,)) for box in boxes]
+    for t in threads:
+        t.start()
+    return threads
+
+
+def killed_during(rng, i, boxes, what, body):
+    threads = ask_all(boxes, what, body)
+    time.sleep(rng.random() * 0.25)
+    kill = (("api",), ("warden",), ("api", "warden"))[i % 3]
+    w.kill(*kill)
+    for t in threads:
+        t.join()
+    if "warden" in kill:
+        w.start()
+    w.ready()
+
+
+@test
+def each_sandbox_is_usable_afterwards_and_has_all_its_files():
+    rng = random.Random(os.environ.get("WARREN_TEST_SEED", "17"))
+    boxes = [w.create(image="host", limits=LIMITS) for _ in range(3)]
+    seen = set()
+    for box in boxes:
+        sh(box, "head -c 20000000 /dev/urandom >/root/big; sha256sum /root/big >/root/sum; sync")
+    for i in range(ROUNDS):
+        for box in boxes:
+            sh(box, f"echo {i} >>/root/x")
+        killed_during(rng, i, boxes, "hibernate", {"timeout_ms": 50})
+        for box in boxes:
+            seen.add(state(box))
+            eq(sh(box, "sha256sum -c /root/sum >&2 && cat /root/x").split(), [str(k) for k in range(i + 1)], i)
+    ok(seen <= {"running", "hibernated", "stopped"}, seen)
+    for box in boxes:
+        w.delete(box)
+
+
+@test
+def its_main_command_runs_again_and_on_exit_does_not_apply():
+    rng = random.Random(os.environ.get("WARREN_TEST_SEED", "18"))
+    boxes = [w.create(image="host", limits=LIMITS, main=MAIN, on_exit=how) for how in ("delete", "stop", "keep")]
+    for i in range(ROUNDS):
+        for box in boxes:
+            sh(box, f"echo {i} >>/root/x")
+        killed_during(rng, i, boxes, "hibernate", {"timeout_ms": 300})
+        for box in boxes:
+            eq(sh(box, "cat /root/x").split(), [str(k) for k in range(i + 1)], i)
+
+            def runs(box=box):
+                execs = w.get(f"/v1/sandboxes/{box}/execs")["execs"]
+                return [e for e in execs if e["state"] == "running"]
+            until(runs, lambda box=box: w.get(f"/v1/sandboxes/{box}/execs"))
+            eq([e["ended_by"] for e in runs()], [None])
+    w.delete(boxes[1])
+    w.delete(boxes[2])
+    # The control: an end that nothing but the command itself causes.
+    eq(state(boxes[0]), "running")
+    main = [e for e in w.get(f"/v1/sandboxes/{boxes[0]}/execs")["execs"] if e["state"] == "running"][0]["id"]
+    w.ask("POST", f"/v1/sandboxes/{boxes[0]}/execs/{main}/signal", {"signal": "KILL"}, status=204)
+    until(lambda: w.ask("GET", f"/v1/sandboxes/{boxes[0]}").status == 404, "on_exit: delete does not apply")
+
+
+@test
+def a_stop_that_a_client_requested_stays_a_stop():
+    box = w.create(image="host", limits=LIMITS)
+    w.ask("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0}, status=200)
+    w.kill("api", "warden")
+    w.start()
+    w.ready()
+    eq(state(box), "stopped")
+    eq(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}).status, 409)
+    w.delete(box)
+
+
+@test
+def a_reset_is_done_or_not_but_the_sandbox_is_usable():
+    rng = random.Random(os.environ.get("WARREN_TEST_SEED", "19"))
+    boxes = [w.create(image="host", limits=LIMITS) for _ in range(3)]
+    for i in range(ROUNDS // 2):
+        for box in boxes:
+            sh(box, f"echo {i} >/root/x")
+        killed_during(rng, i, boxes, "reset", {})
+        for box in boxes:
+            ok(sh(box, "cat /root/x 2>/dev/null || true") in ("", f"{i}\n"), (i, state(box)))
+    for box in boxes:
+        w.delete(box)
+
+
+def main():
+    global w  # pylint: disable=global-statement
+    with World() as w:
+        return run_tests()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
