@@ -390,7 +390,8 @@ TEST(one_of_two_concurrent_changes_fails)
 
 TEST(every_state_has_a_name)
 {
-	uint32_t stopped = 1U << SANDBOX_STOPPED | 1U << SANDBOX_ON_DISK;
+	uint32_t stopped =
+		1U << SANDBOX_STOPPED | 1U << SANDBOX_ON_DISK | 1U << SANDBOX_HIBERNATING;
 
 	for (uint32_t i = 0; i < SANDBOX_STATE_MAX; i++)
 		EQ(sandbox_state_bits(sandbox_state_name((enum sandbox_state)i)),
