@@ -510,16 +510,21 @@ static void read_boot_id(char *ret, size_t size)
  * The first engine of this name creates its lock file, in a directory that ends with the
  * machine. Later ones only open it.
  */
-static int64_t api_run_since(const struct api_birth *b)
+static void api_read_run(const struct api_birth *b, const char *boot,
+			 struct service_options *options)
 {
 	char path[4200];
 	struct stat st;
 
 	(void)snprintf(path, sizeof(path), "%s/engines/%s", b->config->run_dir,
 		       b->engine);
-	return stat(path, &st) < 0
-		       ? 0
-		       : (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+	if (stat(path, &st) < 0)
+		return;
+	options->run_since =
+		(int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+	(void)snprintf(options->run_id, sizeof(options->run_id), "%s/%ju/%jd.%09ld", boot,
+		       (uintmax_t)st.st_ino, (intmax_t)st.st_mtim.tv_sec,
+		       st.st_mtim.tv_nsec);
 }
 
 /* Read the files that a confined process cannot read. */
@@ -527,7 +532,7 @@ static void api_read_limits(const struct api_birth *b, struct service_options *o
 			    char *boot, size_t size)
 {
 	read_boot_id(boot, size);
-	options->run_since = api_run_since(b);
+	api_read_run(b, boot, options);
 	options->watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
 					     "/proc/sys/fs/inotify/max_user_instances");
 	options->watched_max = inotify_limit("/proc/sys/user/max_inotify_watches",

@@ -212,6 +212,18 @@ const char *private_dir(const struct private_service *p)
 
 /* ----------------------------------------------------------- end of a private service */
 
+/* Remove the files of sandboxes that persist, whose processes have ended. */
+static bool private_remove_files(struct warren *w)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_FREE char **ids = NULL;
+	bool clean = warren_list_kept(w, &ids, &err) == 0;
+
+	for (char **id = ids; clean && id && *id; id++)
+		clean = warren_forget_saved(w, *id, &err) == 0;
+	return clean;
+}
+
 /*
  * Destroy the remaining native sandboxes, because a killed api deleted none. Return
  * whether none is left.
@@ -235,6 +247,8 @@ static bool private_destroy_left(const struct private_service *p, const struct c
 			r = warren_destroy(sb, &err);
 		clean = r == 0 || r == -ESRCH || r == -ENOENT;
 	}
+	if (clean)
+		clean = private_remove_files(w);
 	(void)warren_close(w);
 	return clean;
 }

@@ -352,6 +352,58 @@ TEST(a_full_destination_is_an_error_and_the_sandbox_continues)
 	finish(w, "a full destination");
 }
 
+/* What an engine leaves in the state directory while it copies the files of @id. */
+static void leave_work(const char *id, bool exists, bool create)
+{
+	static const char *const names[] = { "saved/.new-",  "saved/.frozen-",
+					     "saved/.part-", "saved/.image-",
+					     "undo/.new-",   "undo/.busy-" };
+	AUTO_FREE char *state = sandbox_path("state");
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char path[4096];
+		int fd = -1;
+
+		(void)snprintf(path, sizeof(path), "%s/%.*s", state,
+			       (int)strcspn(names[i], "/"), names[i]);
+		(void)mkdir(path, 0700);
+		(void)snprintf(path, sizeof(path), "%s/%s%s", state, names[i], id);
+		if (create)
+			fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			(void)close(fd);
+		EQ(access(path, F_OK) == 0, exists);
+	}
+}
+
+TEST(an_engine_leaves_the_work_of_another_one_alone)
+{
+	AUTO_FREE char *lock = sandbox_path("run/engines/other");
+	AUTO_FREE char *undo = sandbox_path("state/undo");
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren *w, *other = NULL;
+	struct warren_sandbox *sb;
+	char id[ID_LEN + 1];
+
+	begin();
+	w = engine();
+	sb = make_durable(w);
+	(void)strcpy(id, warren_id(sb));
+	leave_work(id, true, true);
+	GOOD(open_named("other", &other, &err));
+	leave_work(id, true, false);
+	other = warren_close(other);
+	/* The control: the next engine of the same name removes all of it. */
+	sb = warren_release(sb);
+	w = warren_close(w);
+	w = engine();
+	leave_work(id, false, false);
+	sandbox_destroy(adopt(w, id));
+	EQ(unlink(lock), 0);
+	EQ(rmdir(undo), 0);
+	finish(w, "another engine");
+}
+
 /* ------------------------------------------------------------------ tree_copy() */
 
 TEST(a_device_is_refused)

@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import MIB, Skip, WARREN, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from fault_world import small_disk  # pylint: disable=wrong-import-position
 from reboot import reboot  # pylint: disable=wrong-import-position
 from serve_world import World, refused, until  # pylint: disable=wrong-import-position
 
@@ -325,6 +326,42 @@ def it_is_charged_for_its_disk():
         other.delete(second)
         eq(other.run(first, ["echo", "up"], token=token)["stdout"], "up\n")
         other.delete(first)
+
+
+@test
+def disks_never_promise_more_than_the_machine_has():
+    with small_disk("tmpfs", 160 * MIB) as at, World(state=at) as other:
+        def ask(status):
+            r = other.ask("POST", "/v1/sandboxes", {"image": "host", "persist": True, "limits": SMALL})
+            eq(r.status, status, r)
+            return r.json()
+        boxes = [ask(201)["id"], ask(201)["id"]]
+        ok("the disks of all sandboxes" in ask(507)["message"], "not why")
+        eq(len(glob.glob(f"{other.state}/saved/disks.*/*") + glob.glob(f"{other.state}/saved/disks.*/.new-*")), 2)
+        # What is promised can be used, and a reset needs no second disk.
+        eq(other.run(boxes[0], ["sh", "-c", "head -c 40000000 /dev/zero >/root/x && sync"])["result"]["exit_code"], 0)
+        other.ask("POST", f"/v1/sandboxes/{boxes[1]}/reset", {}, status=200)
+        ask(507)
+        other.delete(boxes[0])
+        boxes[0] = ask(201)["id"]
+        for box in boxes:
+            other.delete(box)
+
+
+@test
+def empty_filesystems_are_kept_for_some_sizes_only():
+    made = [f"{w.state}/disk-1-{n}" for n in range(64)]
+    for i, path in enumerate(made):
+        with open(path, "wb"):
+            os.utime(path, (1000 + i, 1000 + i))
+    box = w.create(image="host", persist=True, limits={"memory": "64m", "disk": 20 * MIB + 8192})
+    own = f"{w.state}/disk-1-{20 * MIB + 8192}-journal"
+    eq((os.path.exists(own), os.path.exists(made[0]), os.path.exists(made[-1])), (True, False, True))
+    ok(len(glob.glob(f"{w.state}/disk-1-*")) <= 64 + 2, "not removed")
+    for path in made[1:]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    ends(box)
 
 
 @test

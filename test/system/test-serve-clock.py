@@ -8,6 +8,7 @@ import contextlib
 import datetime
 import mmap
 import os
+import signal
 import sqlite3
 import struct
 import time
@@ -15,6 +16,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import BUILD, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from reboot import reboot  # pylint: disable=wrong-import-position
 from serve_world import WAIT, World, until  # pylint: disable=wrong-import-position
 
 PRELOAD = os.path.join(BUILD, "test", "libclock_set.so")
@@ -61,6 +63,13 @@ class SetWorld(World):
         return kept
 
 
+def end_all(w):
+    """Kills all processes of all sandboxes, while the service runs."""
+    for p in w.processes():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(p, signal.SIGKILL)
+
+
 def when(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
@@ -71,6 +80,25 @@ def gone(w, box):
 
 def unknown(w, token):
     return w.ask("GET", "/v1/sandboxes", token=token, tcp=True).status == 401
+
+
+@test
+def a_clock_that_was_set_is_no_reboot():
+    for days in (-400, 400):
+        with SetWorld() as w:
+            box = w.create()
+            w.set(days * DAY)
+            w.kill("api", "warden")
+            w.start()
+            w.ready()
+            eq(w.run(box, "echo here")["stdout"], "here\n")
+            end_all(w)
+            until(lambda w=w, box=box: w.show(box)["state"] == "failed", lambda w=w, box=box: w.show(box))
+            control = w.create()
+            reboot(w)
+            until(lambda w=w, box=control: w.show(box)["state"] == "lost", lambda w=w, box=control: w.show(box))
+            for one in (box, control):
+                w.delete(one)
 
 
 @test

@@ -119,6 +119,31 @@ static bool read_link(const struct native *n, const char *name, char id[ID_LEN +
 	return true;
 }
 
+bool durable_is_foreign(const struct native *n, const char *id)
+{
+	int copy = openat(n->ids_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	bool foreign = !d; /* if this cannot be found out, leave it alone */
+	char target[sizeof(n->name) + ID_LEN + 2], own[ID_LEN + 1];
+	struct dirent *e;
+
+	while (!foreign && (e = readdir(d))) {
+		ssize_t len =
+			readlinkat(n->ids_fd, e->d_name, target, sizeof(target) - 1);
+		const char *slash;
+
+		target[len < 0 ? 0 : len] = '\0';
+		slash = strrchr(target, '/');
+		foreign = slash && strcmp(slash + 1, id) == 0 &&
+			  !read_link(n, e->d_name, own);
+	}
+	if (d)
+		(void)closedir(d);
+	else if (copy >= 0)
+		(void)close(copy);
+	return foreign;
+}
+
 /* --------------------------------------------------------------- identity of an init */
 
 /* Find the sandbox's init, and check that it is the right process. */

@@ -22,6 +22,13 @@ int durable_enrol(struct native *n, int run, int engines, const char *name,
 /* Remove dead and incomplete sandboxes of this engine's name. */
 void durable_sweep(struct native *n);
 
+/*
+ * Does a sandbox of another engine have this id? What is left of a sandbox in the state
+ * directory, which several engines may share, must then be left to that engine, which may
+ * just be working on it.
+ */
+bool durable_is_foreign(const struct native *n, const char *id);
+
 /* A step of a creation, before the clone: create the socket that init will listen on. */
 int durable_bind(struct native *n, struct native_sandbox *sandbox, int *ret_fd,
 		 struct warren_error *err);

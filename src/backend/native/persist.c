@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 
 #include "backend/native/create_op.h"
+#include "backend/native/undo.h"
+#include "backend/saved.h"
 #include "initclient/sandbox_socket.h"
 #include "os/ext4.h"
 #include "os/mount.h"
@@ -147,6 +149,67 @@ int persist_open(struct create_op *m, bool empty, bool exists, struct warren_err
 	return 0;
 }
 
+/* Bytes that the files in one directory may still take. @except: a file that goes. */
+static int persist_rest_of(int saved, const char *name, const char *except,
+			   uint64_t *rest)
+{
+	int fd = openat(saved, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!d) {
+		int r = fd < 0 ? -errno : -ENOMEM;
+
+		if (fd >= 0)
+			(void)close(fd);
+		return r;
+	}
+	while ((e = readdir(d))) {
+		struct stat st;
+
+		if (strcmp(e->d_name, except) != 0 &&
+		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode) && st.st_size > st.st_blocks * 512)
+			*rest += (uint64_t)(st.st_size - st.st_blocks * 512);
+	}
+	(void)closedir(d);
+	return 0;
+}
+
+/*
+ * The files have holes, and grow. If they could outgrow the disk, then one tenant's data
+ * would make the writes of others fail, which their programs believe to be on disk. The
+ * new file counts already; creations at the same time count each other's.
+ */
+static int persist_check_space(const struct native *n, int dir, const char *replaced,
+			       struct warren_error *err)
+{
+	AUTO_CLOSE int saved = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int copy = saved < 0 ? -1 : dup(saved), r = 0;
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	uint64_t rest = 0, have;
+	struct dirent *e;
+
+	if (!d) {
+		if (copy >= 0)
+			(void)close(copy);
+		return error_errno(err, ENOMEM, "find out how much space is free");
+	}
+	while (r == 0 && (e = readdir(d)))
+		if (strncmp(e->d_name, "disks.", 6) == 0)
+			r = persist_rest_of(saved, e->d_name, replaced, &rest);
+	(void)closedir(d);
+	if (r < 0)
+		return error_errno(err, -r, "find out how much space is free");
+	have = saved_free_space(dir);
+	if (rest <= have)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "'%s' has %ju bytes free, and the disks of all sandboxes that "
+			 "persist may need %ju",
+			 n->state_dir, (uintmax_t)have, (uintmax_t)rest);
+}
+
 /* The file and its name are on disk before the sandbox uses it. */
 static int persist_create(struct create_op *m, int dir, int *ret_fd,
 			  struct warren_error *err)
@@ -164,6 +227,10 @@ static int persist_create(struct create_op *m, int dir, int *ret_fd,
 	file = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 		      0600);
 	r = file < 0 ? -errno : ext4_copy(template, file, m->disk);
+	if (r == 0 && persist_check_space(m->engine, dir, id, err) < 0) {
+		(void)unlinkat(dir, name, 0);
+		return -err->code;
+	}
 	if (r == 0 && fsync(file) < 0)
 		r = -errno;
 	if (r == 0 && renameat(dir, name, dir, id) < 0)
@@ -223,9 +290,10 @@ int persist_mount(struct create_op *m, int *ret_fd, struct warren_error *err)
 /* ---------------------------------------------------------------- hibernating */
 
 /*
- * The upper directory keeps the filesystem while its processes end, so that everything
- * they wrote can be synchronized. Errors are found before they end. If init does not have
- * the directory, because it was compromised, all filesystems are synchronized.
+ * The processes stay frozen until their end, so that they write nothing after their files
+ * were synchronized; where they cannot be frozen, the upper directory keeps the
+ * filesystem until they have ended. If init does not have the directory, because it was
+ * compromised, all filesystems are synchronized.
  */
 int persist_hibernate(struct native *n, struct native_sandbox *sandbox,
 		      struct warren_error *err)
@@ -233,13 +301,23 @@ int persist_hibernate(struct native *n, struct native_sandbox *sandbox,
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	AUTO_CLOSE int upper = -1, files = -1;
 	int r = native_root_dir(sandbox, PROTO_ROLE_UPPER, &upper, &ignored);
+	bool froze = !sandbox->paused && save_freeze(sandbox, &ignored) == 0;
+	char id[ID_LEN + 1];
 
 	if (r == 0)
 		files = openat(upper, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (files >= 0 && syncfs(files) < 0)
-		return error_errno(err, errno, "write its files to disk");
+	r = files >= 0 && syncfs(files) < 0
+		    ? error_errno(err, errno, "write its files to disk")
+		    : 0;
+	if (r < 0) {
+		if (froze)
+			(void)save_thaw(sandbox, &ignored);
+		return r;
+	}
 	/* If this leaves anything behind, the engine removes it later. */
+	(void)memcpy(id, sandbox->base.id, sizeof(id));
 	(void)native_undo(n, sandbox, &ignored);
+	save_forget_freeze(n, id);
 	if (files < 0 || syncfs(files) < 0)
 		sync();
 	return 0;

@@ -159,7 +159,7 @@ int save_freeze(struct native_sandbox *sandbox, struct warren_error *err)
 	return r;
 }
 
-static void save_forget_freeze(const struct native *n, const char *id)
+void save_forget_freeze(const struct native *n, const char *id)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	AUTO_CLOSE int saved = n->named ? save_open_dir(n, false, &ignored) : -1;
@@ -604,29 +604,39 @@ static bool saved_is_awake(const struct native *n, const char *id)
 	return look.alive && !look.dying && !look.asked;
 }
 
+/* Of the files in @saved: does this one belong to a sandbox that does not need it? */
+static bool saved_is_stale(const struct native *n, int saved, const char *name)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	const char *image = saved_id(name, "." SAVED_IMAGE);
+
+	/* The files of this image are missing, or the sandbox is running. */
+	if (image)
+		return !persist_has_any(saved, image) &&
+		       (saved_exists(saved, image, &ignored) == 0 ||
+			saved_is_awake(n, image));
+	return id_valid(name) ? saved_is_awake(n, name)
+			      : saved_id(name, "." SAVED_FROZEN) ||
+					saved_id(name, "." SAVED_PART) ||
+					saved_id(name, "." SAVED_NEW);
+}
+
 static void saved_sweep_one(struct native *n, int saved, const char *name)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	const char *frozen = saved_id(name, "." SAVED_FROZEN);
-	const char *image = saved_id(name, "." SAVED_IMAGE);
+	const char *dash = strchr(name, '-');
 
+	if (!saved_is_stale(n, saved, name) ||
+	    durable_is_foreign(n, dash ? dash + 1 : name))
+		return;
 	/* An engine was killed before it let the processes continue. */
-	if (frozen) {
-		if (sandbox_socket_has_state(n->sandboxes_fd, frozen))
-			(void)cgroup_freeze(&n->cgroups, frozen, false, &ignored);
-		(void)unlinkat(saved, name, 0);
-	} else if (image) {
-		/* The files of this image are missing, or the sandbox is running. */
-		if (!persist_has_any(saved, image) &&
-		    (saved_exists(saved, image, &ignored) == 0 ||
-		     saved_is_awake(n, image)))
-			(void)unlinkat(saved, name, 0);
-	} else if (saved_id(name, "." SAVED_PART)) {
-		(void)unlinkat(saved, name, 0);
-	} else if (saved_id(name, "." SAVED_NEW) ||
-		   (id_valid(name) && saved_is_awake(n, name))) {
+	if (frozen && sandbox_socket_has_state(n->sandboxes_fd, frozen))
+		(void)cgroup_freeze(&n->cgroups, frozen, false, &ignored);
+	if (id_valid(name) || saved_id(name, "." SAVED_NEW))
 		copy_remove_tree(saved, name);
-	}
+	else
+		(void)unlinkat(saved, name, 0);
 }
 
 void saved_sweep(struct native *n)

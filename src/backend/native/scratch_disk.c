@@ -10,11 +10,14 @@
  * disappears with them, even after a crash.
  *
  * mkfs.ext4 creates an empty filesystem of each size once. It is kept in the state
- * directory and copied: a few hundred kilobytes of a file that is mostly holes.
+ * directory and copied: a few hundred kilobytes of a file that is mostly holes. A client
+ * may request any size, so only those that were used last are kept.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -25,6 +28,8 @@
 #include "os/mount.h"
 
 #define DISK_VERSION "1"
+#define DISK_PREFIX  "disk-" DISK_VERSION "-"
+#define DISKS_MAX    64 /* sizes that are kept */
 
 static const struct mount_option tmpfs_options[] = { { "size", "4096" }, { NULL, NULL } };
 
@@ -39,6 +44,37 @@ bool scratch_disk_tmpfs_has_xattrs(void)
 	return file >= 0 && fsetxattr(file, "user.warren", "y", 1, 0) == 0;
 }
 
+/* Remove the one that was not used for the longest time, if there are too many. */
+static void scratch_disk_prune(const struct native *n)
+{
+	int fd = open(n->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	char oldest[256] = "";
+	struct timespec at = { 0 };
+	size_t count = 0;
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		struct stat st;
+
+		if (strncmp(e->d_name, DISK_PREFIX, strlen(DISK_PREFIX)) != 0 ||
+		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		count++;
+		if (!oldest[0] || st.st_mtim.tv_sec < at.tv_sec ||
+		    (st.st_mtim.tv_sec == at.tv_sec && st.st_mtim.tv_nsec < at.tv_nsec)) {
+			(void)snprintf(oldest, sizeof(oldest), "%s", e->d_name);
+			at = st.st_mtim;
+		}
+	}
+	if (count > DISKS_MAX)
+		(void)unlinkat(fd, oldest, 0);
+	if (d)
+		(void)closedir(d);
+	else if (fd >= 0)
+		(void)close(fd);
+}
+
 /*
  * Open the empty filesystem of @size bytes. If there is none, create it under another
  * name and rename it.
@@ -49,12 +85,14 @@ int scratch_disk_template(const struct native *n, uint64_t size, bool journal,
 	char path[4096], temp[4096 + ID_LEN + 2], id[ID_LEN + 1];
 	int fd, r = 0;
 
-	if (snprintf(path, sizeof(path), "%s/disk-" DISK_VERSION "-%ju%s", n->state_dir,
+	if (snprintf(path, sizeof(path), "%s/" DISK_PREFIX "%ju%s", n->state_dir,
 		     (uintmax_t)size, journal ? "-journal" : "") >= (int)sizeof(path))
 		return error_errno(err, ENAMETOOLONG, "name a disk");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
+	if (fd >= 0) {
+		(void)utimensat(AT_FDCWD, path, NULL, 0);
 		return fd;
+	}
 	id_make(id);
 	(void)snprintf(temp, sizeof(temp), "%s-%s", path, id);
 	fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -72,6 +110,7 @@ int scratch_disk_template(const struct native *n, uint64_t size, bool journal,
 		(void)unlink(temp);
 		return r;
 	}
+	scratch_disk_prune(n);
 	return fd;
 }
 

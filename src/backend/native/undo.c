@@ -358,18 +358,27 @@ static void undo_sweep_former(const struct native *n, int undo, const char *name
 static void undo_sweep_one(struct native *n, int undo, const char *name)
 {
 	size_t busy = strlen(UNDO_BUSY);
+	const char *dash = strchr(name, '-');
+	bool restores = strncmp(name, UNDO_BUSY, busy) == 0 && id_valid(name + busy);
+	bool former = strncmp(name, UNDO_FORMER, strlen(UNDO_FORMER)) == 0;
+	bool stale = strncmp(name, UNDO_NEW, strlen(UNDO_NEW)) == 0 ||
+		     strncmp(name, UNDO_OLD, strlen(UNDO_OLD)) == 0 ||
+		     (id_valid(name) && !sandbox_socket_has_state(n->sandboxes_fd, name));
 
-	if (strncmp(name, UNDO_BUSY, busy) == 0 && id_valid(name + busy)) {
-		if (sandbox_socket_has_state(n->sandboxes_fd, name + busy))
-			undo_complete(n, name + busy);
-		(void)unlinkat(undo, name, 0);
-	} else if (strncmp(name, UNDO_FORMER, strlen(UNDO_FORMER)) == 0) {
+	if ((!restores && !former && !stale) ||
+	    durable_is_foreign(n, dash ? dash + 1 : name))
+		return;
+	if (former) {
 		undo_sweep_former(n, undo, name);
-	} else if (strncmp(name, UNDO_NEW, strlen(UNDO_NEW)) == 0 ||
-		   strncmp(name, UNDO_OLD, strlen(UNDO_OLD)) == 0 ||
-		   (id_valid(name) && !sandbox_socket_has_state(n->sandboxes_fd, name))) {
-		copy_remove_tree(undo, name);
+		return;
 	}
+	if (stale) {
+		copy_remove_tree(undo, name);
+		return;
+	}
+	if (sandbox_socket_has_state(n->sandboxes_fd, name + busy))
+		undo_complete(n, name + busy);
+	(void)unlinkat(undo, name, 0);
 }
 
 void undo_sweep(struct native *n)

@@ -32,5 +32,7 @@ int save_to(struct native_sandbox *sandbox, int dir, const struct save_limits *l
 /* Stop the processes, and let them continue. */
 int save_freeze(struct native_sandbox *sandbox, struct warren_error *err);
 int save_thaw(struct native_sandbox *sandbox, struct warren_error *err);
+/* The processes of a frozen sandbox have ended. */
+void save_forget_freeze(const struct native *n, const char *id);
 
 #endif /* NATIVE_UNDO_H */

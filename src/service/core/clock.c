@@ -26,7 +26,8 @@
 #include "service/core/internal.h"
 
 #define META_CLOCK "clock"
-#define SET_MS     1000 /* a larger difference means that the system time was set */
+#define META_RUN   "run" /* "<id of the run directory> <time of its first process>" */
+#define SET_MS     1000  /* a larger difference means that the system time was set */
 
 static struct {
 	char boot[64];
@@ -54,11 +55,6 @@ int64_t service_wall(int64_t time)
 	if (llabs(wall - service_clock.wall) > SET_MS)
 		service_clock.wall = wall;
 	return time + service_clock.wall;
-}
-
-int64_t service_time_of(int64_t wall)
-{
-	return service_time() - (clock_ms(CLOCK_REALTIME) - wall);
 }
 
 /* Continue from the values of an earlier process; false: they cannot be read. */
@@ -107,4 +103,38 @@ int service_clock_open(struct db *db, const char *boot, struct warren_error *err
 			clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_BOOTTIME);
 	service_clock.wall = 0;
 	return service_clock_save(db, err);
+}
+
+/*
+ * The first process that finds another run directory than the one before notes the time.
+ * So it does not matter if the system time is set afterwards. A database without a note
+ * is that of an older version; only the system time says when its run directory was
+ * created.
+ */
+int service_clock_run(struct db *db, const char *id, int64_t wall, int64_t *ret_since,
+		      struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL;
+	struct warren_error none = WARREN_ERROR_INIT;
+	char note[192], before[128] = "";
+	int64_t since = 0;
+	int r = id[0] ? db_get_meta(db, META_RUN, &text, &none) : -ENOENT;
+
+	if (r < 0 && r != -ENOENT) {
+		*err = none;
+		return r;
+	}
+	if (r == 0)
+		(void)sscanf(text, "%127s %" SCNd64, before, &since);
+	if (r == 0 && strcmp(before, id) == 0) {
+		*ret_since = since;
+		return 0;
+	}
+	*ret_since = r == 0 ? service_time()
+		     : wall ? service_time() - (clock_ms(CLOCK_REALTIME) - wall)
+			    : 0;
+	if (!id[0])
+		return 0;
+	(void)snprintf(note, sizeof(note), "%s %" PRId64, id, *ret_since);
+	return db_set_meta(db, META_RUN, note, err);
 }

@@ -97,8 +97,13 @@ size_t pool_ids_take(struct service *s, struct sandbox_row *rows, size_t n);
 /* Give back ids that were not used. */
 void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n);
 
-/* clock.c: convert a system time, in ms, to a time of the service's clock. */
-int64_t service_time_of(int64_t wall);
+/*
+ * Get the time, by service_time(), before which no sandbox of this run directory can have
+ * run; 0: unknown. @id differs from that of every other run directory ("": unknown), and
+ * @wall is when it was created, by the system time (0: unknown).
+ */
+int service_clock_run(struct db *db, const char *id, int64_t wall, int64_t *ret_since,
+		      struct warren_error *err);
 
 /* hibernate.c: the sandbox has no init, and its files are saved. */
 void sandbox_is_asleep(struct sandbox *sandbox);

@@ -150,7 +150,7 @@ static void reconnect_has_no_init(struct sandbox *sandbox)
 	if (sandbox->row.changed_at < sandbox->service->run_since) {
 		(void)error_set(&why, ESRCH, "the machine was restarted, and %s",
 				sandbox->persist ? "its files on disk are missing"
-						 : "its files were in memory");
+						 : "its files ended with it");
 		sandbox_lost_to(sandbox, SANDBOX_LOST, &why);
 		return;
 	}

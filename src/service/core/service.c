@@ -106,7 +106,12 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->secret_key = strdup(o->secret_key);
 	s->hooks = o->modules;
 	s->backends = o->backends;
-	s->run_since = o->run_since ? service_time_of(o->run_since) : 0;
+	r = service_clock_run(s->db, o->run_id, o->run_since, &s->run_since, err);
+	if (r < 0) {
+		free(s->secret_key);
+		free(s);
+		return r;
+	}
 	/*
 	 * A single tenant gets at most three quarters. Ten thousand sandboxes need one
 	 * descriptor each.

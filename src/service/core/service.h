@@ -84,6 +84,8 @@ struct service_options {
 	/* When the run directory was created, which ends with the machine; system time in
 	 * ms, 0: unknown. */
 	int64_t run_since;
+	/* Differs from that of every other run directory; "": unknown. */
+	char run_id[128];
 };
 
 typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err);
