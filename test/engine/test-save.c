@@ -378,8 +378,7 @@ static void leave_work(const char *id, bool exists, bool create)
 
 TEST(an_engine_leaves_the_work_of_another_one_alone)
 {
-	AUTO_FREE char *lock = sandbox_path("run/engines/other");
-	AUTO_FREE char *undo = sandbox_path("state/undo");
+	AUTO_FREE char *lock = NULL, *undo = NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct warren *w, *other = NULL;
 	struct warren_sandbox *sb;
@@ -399,6 +398,9 @@ TEST(an_engine_leaves_the_work_of_another_one_alone)
 	w = engine();
 	leave_work(id, false, false);
 	sandbox_destroy(adopt(w, id));
+	/* What stays of an engine and of each kind of work. */
+	lock = sandbox_path("run/engines/other");
+	undo = sandbox_path("state/undo");
 	EQ(unlink(lock), 0);
 	EQ(rmdir(undo), 0);
 	finish(w, "another engine");

@@ -111,7 +111,7 @@ int service_clock_open(struct db *db, const char *boot, struct warren_error *err
  * is that of an older version; only the system time says when its run directory was
  * created.
  */
-int service_clock_run(struct db *db, const char *id, int64_t wall, int64_t *ret_since,
+int service_clock_run(struct db *db, const char *id, int64_t made, int64_t *ret_since,
 		      struct warren_error *err)
 {
 	AUTO_FREE char *text = NULL;
@@ -131,7 +131,7 @@ int service_clock_run(struct db *db, const char *id, int64_t wall, int64_t *ret_
 		return 0;
 	}
 	*ret_since = r == 0 ? service_time()
-		     : wall ? service_time() - (clock_ms(CLOCK_REALTIME) - wall)
+		     : made ? service_time() - (clock_ms(CLOCK_REALTIME) - made)
 			    : 0;
 	if (!id[0])
 		return 0;

@@ -100,9 +100,9 @@ void pool_ids_return(struct service *s, const struct sandbox_row *rows, size_t n
 /*
  * Get the time, by service_time(), before which no sandbox of this run directory can have
  * run; 0: unknown. @id differs from that of every other run directory ("": unknown), and
- * @wall is when it was created, by the system time (0: unknown).
+ * @made is when it was created, by the system time (0: unknown).
  */
-int service_clock_run(struct db *db, const char *id, int64_t wall, int64_t *ret_since,
+int service_clock_run(struct db *db, const char *id, int64_t made, int64_t *ret_since,
 		      struct warren_error *err);
 
 /* hibernate.c: the sandbox has no init, and its files are saved. */
