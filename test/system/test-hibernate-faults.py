@@ -99,6 +99,22 @@ def a_sandbox_continues_if_the_disk_is_full():
 
 
 @test
+def a_hibernation_that_fails_leaves_nothing_on_disk():
+    box = w.create(image="host")
+
+    def left():
+        return [name for name in os.listdir(f"{w.state}/saved") if box in name] if os.path.exists(f"{w.state}/saved") else []
+    sh(w, box, "cd /srv; for i in $(seq 600); do mkdir d; cd d; done")
+    refused(hibernate(w, box), 400, None, "500 levels")
+    eq((state(w, box), left()), ("running", []))
+    sh(w, box, "cd /srv; for i in $(seq 150); do mv d/d e; rm -r d; mv e d; done")
+    hibernate(w, box, status=200)
+    eq(sorted(left()), sorted([box, f".image-{box}"]))  # the control
+    w.delete(box)
+    eq(left(), [])
+
+
+@test
 def hibernations_at_once_do_not_count_on_the_same_space():
     with small_disk("tmpfs", 96 * MIB) as at, World(state=at) as other:
         boxes = [other.create(image="host", limits={"memory": "128m", "disk": "64m"}) for _ in range(4)]
