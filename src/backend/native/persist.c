@@ -185,7 +185,7 @@ static int persist_check_space(const struct native *n, int dir, const char *repl
 			       struct warren_error *err)
 {
 	AUTO_CLOSE int saved = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int copy = saved < 0 ? -1 : dup(saved), r = 0;
+	int copy = openat(saved, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	uint64_t rest = 0, have;
 	struct dirent *e;
