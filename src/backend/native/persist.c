@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "backend/native/create_op.h"
 #include "backend/native/undo.h"
-#include "backend/saved.h"
 #include "initclient/sandbox_socket.h"
 #include "os/ext4.h"
 #include "os/mount.h"
@@ -188,6 +188,7 @@ static int persist_check_space(const struct native *n, int dir, const char *repl
 	int copy = openat(saved, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	uint64_t rest = 0, have;
+	struct statvfs fs;
 	struct dirent *e;
 
 	if (!d) {
@@ -201,7 +202,9 @@ static int persist_check_space(const struct native *n, int dir, const char *repl
 	(void)closedir(d);
 	if (r < 0)
 		return error_errno(err, -r, "find out how much space is free");
-	have = saved_free_space(dir);
+	if (fstatvfs(dir, &fs) < 0)
+		return error_errno(err, errno, "find out how much space is free");
+	have = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (rest <= have)
 		return 0;
 	return error_set(err, ENOSPC,
