@@ -419,7 +419,8 @@ def a_creation_or_deletion_that_is_killed_leaves_nothing():
         w.start()
         w.ready()
         for one in w.get("/v1/sandboxes")["sandboxes"]:
-            w.delete(one["id"])
+            r = w.ask("DELETE", f"/v1/sandboxes/{one['id']}")
+            ok(r.status in (204, 404), r)  # the service completes a deletion by itself
         until(lambda: w.get("/v1/sandboxes")["sandboxes"] == [], "it is not deleted")
         until(lambda: glob.glob(f"{w.state}/saved/disks.*/*") == [], "its disk was left")
         until(lambda: remains() == {}, remains)
