@@ -328,10 +328,7 @@ static bool may_fail(const struct sandbox *sandbox)
 	return sandbox->row.state == SANDBOX_CREATING || sandbox_is_made(sandbox);
 }
 
-/*
- * The end of a sandbox that persists never removes its files, whatever this process has
- * found out about them: only its deletion does.
- */
+/* Only its deletion removes the files of a sandbox that persists: its end never does. */
 static bool sandbox_ops_keeps(const struct sandbox *sandbox)
 {
 	return sandbox->persist && sandbox_is_made(sandbox);
