@@ -238,9 +238,8 @@ struct warren_spec {
 	 */
 	bool restore;
 	/*
-	 * The files of the sandbox are on disk from the start, in a file of the state
-	 * directory, and outlive all its processes: with the same id, .restore brings it
-	 * back. Only for root, and only together with .durable.
+	 * Its files are on disk from the start, in the state directory, and outlive its
+	 * processes: .restore brings it back. Only for root, and with .durable.
 	 */
 	bool persist;
 };
@@ -508,14 +507,10 @@ WARREN_PUBLIC int warren_reset(struct warren_sandbox *sb, struct warren_error *e
  * until @sb is freed.
  */
 WARREN_PUBLIC const char *warren_image(const struct warren_sandbox *sb);
-/* Return 1 if there are saved files of @id, 0 if not, -errno if this cannot be found out.
- */
+/* Return 1 if there are saved files of @id, 0 if not, or -errno. */
 WARREN_PUBLIC int warren_has_saved(struct warren *w, const char *id,
 				   struct warren_error *err);
-/*
- * List the ids of all sandboxes with .persist whose files exist, whether they live or
- * not, like warren_list(). NULL: the backend has none.
- */
+/* List the ids of sandboxes with .persist whose files exist, like warren_list(). */
 WARREN_PUBLIC int warren_list_kept(struct warren *w, char ***ret_ids,
 				   struct warren_error *err);
 /* Remove the saved files of @id; it is no error if there are none. */

@@ -151,7 +151,9 @@ const char *session_cwd(const struct session *session)
 
 const char *session_state(const struct session *session)
 {
-	if (session->opened || shellproto_running(session->codec))
+	/* A shell that has ended runs nothing, although its last command has no result.
+	 */
+	if (session->opened || (!session->ended && shellproto_running(session->codec)))
 		return "busy";
 	return session->ended && !session_renews(session) ? "ended" : "idle";
 }
