@@ -287,7 +287,8 @@ def a_policy_that_is_not_valid_or_not_permitted_is_refused():
                            ({"capabilities": ["nowhere"]}, "--policy: /capabilities: 'nowhere'"),
                            ({"allow": [{"host": "a.test", "headers": {"X-Key": "${secret.NOT_SET}"}}]},
                             "--policy: /allow/0/headers/X-Key: there is no secret")):
-        p = warren("create", "--policy", "-", input=json.dumps(network).encode(),
+        p = warren("create", "--image", fitted({"image": "host"})["image"], "--policy", "-",
+                   input=json.dumps(network).encode(),
                    env={**os.environ, "WARREN_HOST": f"unix:{w.socket}"})
         ok(p.returncode == 125 and words in p.stderr.decode(), p)
     box = open_box("a.test")
