@@ -42,11 +42,12 @@ static const char *flow_header(const struct http_head *h, const char *name)
 
 /*
  * Does the request ask for an upgrade, and does every header about it name only
- * "websocket"?
+ * "websocket"? A request with a body does not count: a server that ignores the body would
+ * take it for a second request, which no rule has judged.
  */
 static bool flow_is_websocket(const struct http_head *h)
 {
-	if (!h->upgrade || !flow_header(h, "upgrade"))
+	if (!h->upgrade || h->chunked || h->length > 0 || !flow_header(h, "upgrade"))
 		return false;
 	for (size_t i = 0; i < h->n_fields; i++)
 		if (strcasecmp(h->fields[i].name, "upgrade") == 0 &&

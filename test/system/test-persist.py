@@ -74,6 +74,18 @@ def kill_all():
 
 
 @test
+def a_main_command_that_cannot_start_leaves_nothing():
+    body = {"image": "host", "persist": True, "limits": SMALL, "name": "stillborn", "main": {"argv": ["/no/such/program"]}}
+    r = w.ask("POST", "/v1/sandboxes", body)
+    eq((r.status, r.json()["code"]), (422, "command_not_found"))
+    until(lambda: w.ask("GET", "/v1/sandboxes/stillborn").status == 404, "its removal")
+    eq([f for d in glob.glob(f"{w.state}/saved/disks*") for f in os.listdir(d)], [], "disks that are left")
+    box = w.ask("POST", "/v1/sandboxes", {**body, "main": {"argv": ["sleep", "1000"]}}, status=201).json()["id"]
+    eq(state(box), "running")
+    ends(box)
+
+
+@test
 def its_files_are_on_disk_from_the_start():
     box = create()
     eq((show(box)["persist"], show(box)["limits"]["disk"]), (True, 64 * MIB))

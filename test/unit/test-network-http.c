@@ -271,6 +271,11 @@ TEST(only_upgrades_to_websocket_are_allowed)
 	      "GET / HTTP/1.1\r\n" HOST "Connection: upgrade\r\nUpgrade: websocket\r\n"
 	      "Upgrade: h2c\r\n\r\n",
 	      no);
+	/* A server may take the body for another request. */
+	check(&plain,
+	      "GET / HTTP/1.1\r\n" HOST "Connection: upgrade\r\nUpgrade: websocket\r\n"
+	      "Content-Length: 1\r\n\r\nx",
+	      "[http GET a.example:80 /]x.");
 }
 
 TEST(a_header_that_names_another_path_makes_the_path_ambiguous)

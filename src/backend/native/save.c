@@ -448,9 +448,10 @@ int native_reset(void *state, struct backend_sandbox *base, struct warren_error 
 	if (!base->durable)
 		return error_set(err, EINVAL, "only a durable sandbox can be reset");
 	saved = save_open_dir(n, true, err);
-	r = saved < 0 ? saved : save_note_image(sandbox, saved, false, err);
-	if (r == 0)
-		r = persist_number(n, base->id, &disk, err);
+	r = saved < 0 ? saved : persist_number(n, base->id, &disk, err);
+	/* The record of a sandbox with a disk is already there, and must survive. */
+	if (r == 0 && disk == 0)
+		r = save_note_image(sandbox, saved, false, err);
 	if (r < 0)
 		return r;
 	(void)snprintf(text, sizeof(text), disk ? SAVED_RESET " %ju" : SAVED_RESET,

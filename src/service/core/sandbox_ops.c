@@ -328,10 +328,10 @@ static bool may_fail(const struct sandbox *sandbox)
 	return sandbox->row.state == SANDBOX_CREATING || sandbox_is_made(sandbox);
 }
 
-/* Only its deletion removes the files of a sandbox that persists: its end never does. */
+/* The end of a sandbox that persists removes its files only if its creation failed. */
 static bool sandbox_ops_keeps(const struct sandbox *sandbox)
 {
-	return sandbox->persist && sandbox_is_made(sandbox);
+	return sandbox->persist && sandbox_is_made(sandbox) && !sandbox->command_failed;
 }
 
 /* Has the warden found neither the sandbox nor its files? */
