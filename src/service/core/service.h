@@ -22,6 +22,22 @@
  *	disk.c			whether the disk has free space
  *	gc.c			destroys later what could not be destroyed in time
  *	orphans.c		destroys sandboxes that the database does not contain
+ *	prune.c			deletes rows that are not needed any more
+ *	sandbox_job.c		the jobs of a sandbox, of which one is in progress
+ *	sandbox_ops.c		jobs of the warden: pause, resume, limit, destroy
+ *	sandbox_group.c		sandboxes that are created together, all or none
+ *	sandbox_spec.c		the text of a sandbox's spec
+ *	sandbox_ports.c		connections to ports of a sandbox
+ *	hibernate.c		saves the files of a sandbox to disk, and wakes it
+ *	hibernate_memory.c	the same, together with its processes
+ *	diff.c			lists the changed files of a sandbox
+ *	undo.c			keeps files before a command, and restores them
+ *	file_worker.c		file requests of a sandbox
+ *	secret.c		secrets of tenants
+ *	fair_quota.c, lease.c	what tenants share
+ *	permit.c		a request that waited starts only while its token is valid
+ *	pool_ids.c		ids of sandboxes that are prepared in advance
+ *	hooks.c			calls the modules
  *
  * The service records an operation before it begins and answers the client after it is
  * done. So the next process can finish the work of a killed process. It destroys

@@ -3,6 +3,7 @@
  * exec.h - commands in a sandbox: start, write, read, signal, end
  *
  *	exec.c			start and end
+ *	exec_argv.c		the command line in the row of an exec
  *	exec_control.c		signals, input and the size of the terminal
  *	exec_stdin.c		writes to an exec's stdin or terminal
  *	exec_output.c		reads its output, for readers that come and go
@@ -15,6 +16,7 @@
  *	journal_sweep.c		finds and removes journals without an exec
  *	main_command.c		a sandbox's main command
  *	sandbox_hibernate.c	stops a sandbox and saves its files
+ *	sandbox_reset.c		discards the files of a sandbox, and starts it again
  *	sandbox_stop.c		stops and starts a sandbox
  */
 #ifndef SERVICE_EXEC_EXEC_H
