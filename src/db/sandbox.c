@@ -42,11 +42,12 @@ static const struct {
 			      .live = true, .disk = true },
 	[SANDBOX_FAILED] = { "failed", CAN(DELETING) },
 	[SANDBOX_DELETING] = { "deleting", 0, .live = true, .disk = true },
-	[SANDBOX_HIBERNATED] = { "hibernated", CAN(RUNNING) | CAN(FAILED) | CAN(DELETING),
+	[SANDBOX_HIBERNATED] = { "hibernated",
+				 CAN(RUNNING) | CAN(FAILED) | CAN(LOST) | CAN(DELETING),
 				 .disk = true },
 	[SANDBOX_LOST] = { "lost", CAN(DELETING) },
 	[SANDBOX_ON_DISK] = { "stopped",
-			      CAN(RUNNING) | CAN(HIBERNATED) | CAN(FAILED) |
+			      CAN(RUNNING) | CAN(HIBERNATED) | CAN(FAILED) | CAN(LOST) |
 				      CAN(DELETING),
 			      .disk = true },
 	[SANDBOX_HIBERNATING] = { "stopped",

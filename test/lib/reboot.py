@@ -9,8 +9,8 @@ import signal
 from serve_world import until
 
 
-def reboot(w):
-    """Ends all processes, the run directory and the cgroups, and starts the service."""
+def reboot(w, meanwhile=None):
+    """Ends all processes, the run directory and the cgroups, and starts the service. @meanwhile is called in between."""
     w.kill("api", "warden")
     w.look()
     boxes = w.seen | set(w.slots().values())
@@ -22,5 +22,7 @@ def reboot(w):
         for path, _, _ in os.walk(top, topdown=False):
             os.rmdir(path)
     shutil.rmtree(w.run_dir)
+    if meanwhile:
+        meanwhile()
     w.start()
     w.ready()

@@ -12,6 +12,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import MIB, Skip, WARREN, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from fault_world import small_disk  # pylint: disable=wrong-import-position
+from reboot import reboot  # pylint: disable=wrong-import-position
 from serve_world import World, refused  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
@@ -73,14 +74,40 @@ def damaged_files_are_an_error_of_one_sandbox():
     shutil.rmtree(f"{w.state}/saved/{odd}")
     with open(f"{w.state}/saved/{odd}", "wb") as f:
         f.write(b"\0" * 100)
-    for box in (missing, odd):
+    for box, then in ((missing, "lost"), (odd, "hibernated")):
         r = w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]})
         ok(r.json()["code"] == "sandbox_failed" and "saved files" in r.json()["message"], r)
-        eq(state(w, box), "hibernated")
+        eq(state(w, box), then)
     eq(sh(w, good, "cat /srv/x"), f"{good}\n")
     for box in (good, missing, odd):
         w.delete(box)
         ok(not os.path.exists(f"{w.state}/saved/{box}"), "its files were left")
+
+
+@test
+def a_power_cut_after_a_wake_can_cost_the_files_but_the_state_says_so():
+    """What is on disk then: the removal of the saved files, but not the new state."""
+    box, control = w.create(image="host"), w.create(image="host")
+    for one in (box, control):
+        sh(w, one, "echo kept >/srv/x")
+        hibernate(w, one, status=200)
+
+    def former_database():
+        shutil.rmtree(f"{w.state}/serve")
+        os.rename(f"{w.dir}/before", f"{w.state}/serve")
+    w.stop()
+    subprocess.run(["cp", "-a", f"{w.state}/serve", f"{w.dir}/before"], check=True)
+    w.start()
+    sh(w, box, "true")
+    reboot(w, former_database)
+    eq((state(w, box), state(w, control)), ("hibernated", "hibernated"))
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}), 502, "sandbox_failed", "missing")
+    shown = w.get(f"/v1/sandboxes/{box}")
+    ok(shown["state"] == "lost" and "missing" in shown["error"], shown)
+    refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}), 409, "wrong_state", "lost")
+    eq(sh(w, control, "cat /srv/x"), "kept\n")
+    for one in (box, control):
+        w.delete(one)
 
 
 @test

@@ -221,10 +221,10 @@ def a_damaged_or_missing_disk_is_an_error_of_one_sandbox():
     with open(glob.glob(f"{w.state}/saved/disks.*/{damaged}")[0], "r+b") as f:
         f.write(b"\xff" * 65536)
     os.unlink(glob.glob(f"{w.state}/saved/disks.*/{missing}")[0])
-    for box, word in ((damaged, "damaged"), (missing, "missing")):
+    for box, word, then in ((damaged, "damaged", "hibernated"), (missing, "missing", "lost")):
         r = post(box, "run", {"argv": ["true"]})
         ok(r.json()["code"] == "sandbox_failed" and word in r.json()["message"], r)
-        eq(state(box), "hibernated")
+        eq(state(box), then)
     eq(sh(good, "cat /root/x"), f"{good}\n")
     for box in (damaged, missing):
         w.delete(box)

@@ -565,8 +565,8 @@ int saved_open(struct create_op *m, struct warren_error *err)
 		return r < 0 ? r : 0;
 	}
 	if (why == ENOENT || why == ENOTDIR || why == ELOOP)
-		return error_set(err, EREMOTEIO,
-				 "the saved files of the sandbox are missing or damaged");
+		return error_set(err, EREMOTEIO, "the saved files of the sandbox are %s",
+				 why == ENOENT ? "missing" : "damaged");
 	return error_errno(err, why, "open the saved files");
 }
 

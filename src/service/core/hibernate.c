@@ -4,7 +4,8 @@
  *
  * The database changes last. If the service is killed before that, the next process
  * determines the actual state (restore.c): a stopped sandbox that has saved files but no
- * init hibernates, and a hibernating sandbox that has an init is awake.
+ * init hibernates, and a hibernating sandbox that has an init is awake. One that has
+ * neither is lost.
  *
  * To wake a sandbox, the service creates it again with the same id. The API converts the
  * spec in its row to a spec for the engine, as it does for a new sandbox (respec).
@@ -133,6 +134,7 @@ struct wake_op {
 	struct buf msg, made;
 	int conn;
 	bool captured;
+	struct warren_error failure; /* why it could not be created */
 };
 
 static void wake_op_free(struct wake_op *op)
@@ -220,6 +222,27 @@ static void wake_on_found(void *ctx, int r, const struct warren_error *err)
 	wake_end(ctx, r, err);
 }
 
+/*
+ * Its saved files are removed when it has woken, and a power cut may preserve that, but
+ * not its new state. So if the warden finds neither the sandbox nor its files, it is
+ * lost.
+ */
+static void wake_on_looked(void *ctx, int r, const struct warren_error *err UNUSED)
+{
+	struct wake_op *op = ctx;
+	struct sandbox *sandbox = op->job->sandbox;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (r == 0) {
+		wake_end(op, 0, NULL);
+		return;
+	}
+	if ((r == -ENOENT || r == -ESRCH) && !sandbox->service->closing)
+		survive(sandbox->service,
+			sandbox_move(sandbox, SANDBOX_LOST, op->failure.msg, &ignored));
+	wake_end(op, -op->failure.code, &op->failure);
+}
+
 static void wake_on_created(void *ctx, const struct warren_error *failure,
 			    const char *data, size_t size, int fd)
 {
@@ -237,6 +260,11 @@ static void wake_on_created(void *ctx, const struct warren_error *failure,
 	if (failure && failure->code == EEXIST) {
 		/* An earlier process had woken the sandbox before it was killed. */
 		sandbox_reconnect(sandbox, wake_on_found, op);
+		return;
+	}
+	if (failure && failure->code == EREMOTEIO) {
+		op->failure = *failure;
+		sandbox_reconnect(sandbox, wake_on_looked, op);
 		return;
 	}
 	if (failure) {
