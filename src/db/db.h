@@ -640,6 +640,11 @@ struct exec_row {
 	const char *journal; /* file name */
 	bool lost; /* the sandbox failed before the exec ended; the result is unknown */
 	enum exec_ended_by ended_by;
+	/*
+	 * If it ends before this time, a hibernation has ended it, whatever happened to
+	 * the service in between; 0: none is about to.
+	 */
+	int64_t ends_until;
 	bool ended; /* the fields below are set */
 	int64_t ended_at;
 	struct warren_result result;
@@ -659,6 +664,9 @@ int db_finish_exec(struct db *db, const char *id, int64_t ended_at,
 /* Record what ended an exec, which has a result. */
 int db_set_ended_by(struct db *db, const char *id, enum exec_ended_by by,
 		    struct warren_error *err) MUST_CHECK;
+/* Record that a hibernation is about to end an exec: see exec_row.ends_until. */
+int db_set_ends_until(struct db *db, const char *id, int64_t at,
+		      struct warren_error *err) MUST_CHECK;
 /* @sandbox NULL: any sandbox. */
 int db_get_exec(struct db *db, const char *sandbox, const char *id, struct exec_row *ret,
 		struct warren_error *err) MUST_CHECK;

@@ -75,6 +75,7 @@ enum column {
 	COL_ENDED_AT,
 	COL_RESULT,
 	COL_LOST = COL_RESULT + 10,
+	COL_ENDS_UNTIL,
 };
 
 static uint64_t column_account(const struct query *q, int i)
@@ -116,6 +117,7 @@ static void exec_read_row(const struct query *q, struct exec_row *row)
 		.ended_at = column_int(q, COL_ENDED_AT),
 		.lost = column_int(q, COL_LOST) == EXEC_LOST,
 		.ended_by = exec_column_ended_by(q, COL_LOST),
+		.ends_until = column_int(q, COL_ENDS_UNTIL),
 	};
 	(void)column_result(q, COL_RESULT, &row->result);
 	column_id(q, COL_ID, row->id);
@@ -186,6 +188,17 @@ int db_set_ended_by(struct db *db, const char *id, enum exec_ended_by by,
 	int r;
 
 	query_int(&q, exec_ends[by]);
+	query_text(&q, id);
+	r = query_run(&q, err);
+	return r < 0 ? r : 0;
+}
+
+int db_set_ends_until(struct db *db, const char *id, int64_t at, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_EXEC_ENDS_UNTIL);
+	int r;
+
+	query_int(&q, at);
 	query_text(&q, id);
 	r = query_run(&q, err);
 	return r < 0 ? r : 0;

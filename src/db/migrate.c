@@ -254,6 +254,9 @@ static const char *const steps[] = {
 
 	/* Sessions all of whose commands can be undone. */
 	"ALTER TABLE sessions ADD COLUMN undoable INTEGER NOT NULL DEFAULT 0;",
+
+	/* Main commands that are to end because their sandbox hibernates: until when. */
+	"ALTER TABLE execs ADD COLUMN ends_until INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* Run a pragma and get its value. The text is a constant, because values of pragmas

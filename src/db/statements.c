@@ -17,10 +17,11 @@
 #define TENANT                                                                     \
 	"name, created_at, max_sandboxes, max_execs, max_memory, max_cpu_millis, " \
 	"max_disk, sandboxes, execs, memory, cpu_millis, disk"
-#define EXEC                                                                 \
-	"id, sandbox, number, argv, cwd, user, pty, session, started_at, "   \
-	"timeout_ms, journal, ended_at, exit_code, signal, timed_out, oom, " \
-	"wall_usec, user_usec, system_usec, max_memory, read_bytes, written_bytes, lost"
+#define EXEC                                                                         \
+	"id, sandbox, number, argv, cwd, user, pty, session, started_at, "           \
+	"timeout_ms, journal, ended_at, exit_code, signal, timed_out, oom, "         \
+	"wall_usec, user_usec, system_usec, max_memory, read_bytes, written_bytes, " \
+	"lost, ends_until"
 #define EVENT                                                                    \
 	"id, at, clock, type, owner, sandbox, object, image, state, reason, "    \
 	"exit_code, signal, timed_out, oom, wall_usec, user_usec, system_usec, " \
@@ -240,6 +241,7 @@ const char *const statement_texts[STMT_MAX] = {
 		"oom = ?, wall_usec = ?, user_usec = ?, system_usec = ?, max_memory = ?, "
 		"read_bytes = ?, written_bytes = ? WHERE id = ? AND ended_at IS NULL",
 	[STMT_MARK_EXEC] = "UPDATE execs SET lost = ? WHERE id = ?",
+	[STMT_EXEC_ENDS_UNTIL] = "UPDATE execs SET ends_until = ? WHERE id = ?",
 	[STMT_GET_EXEC] = "SELECT " EXEC " FROM execs WHERE id = ?1 AND "
 			  "(?2 IS NULL OR sandbox = ?2)",
 	[STMT_EACH_EXEC] = "SELECT " EXEC " FROM execs WHERE sandbox = ? AND number > ? "

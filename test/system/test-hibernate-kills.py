@@ -100,6 +100,31 @@ def its_main_command_runs_again_and_on_exit_does_not_apply():
 
 
 @test
+def a_main_command_that_outlives_an_interrupted_hibernation_ends_once():
+    stubborn = {"argv": ["sh", "-c", "trap '' TERM; echo run >>/root/log; while [ ! -e /root/end ]; do sleep 0.02; done"]}
+    boxes = {how: w.create(image="host", limits=LIMITS, main=stubborn, on_exit=how) for how in ("delete", "stop")}
+    for box in boxes.values():
+        until(lambda box=box: sh(box, "cat /root/log || true") == "run\n", "it does not run")
+    asked = {box: w.exec(box, ["sleep", "1000"]) for box in boxes.values()}
+    threads = ask_all(boxes.values(), "hibernate", {"timeout_ms": 3000})
+    for box, one in asked.items():  # this one obeys the signal of the hibernation
+        until(lambda box=box, one=one: w.get(f"/v1/sandboxes/{box}/execs/{one}")["state"] != "running", "no signal was sent")
+    w.kill("api")
+    for t in threads:
+        t.join()
+    w.ready()
+    time.sleep(3)  # the grace period of the hibernation has passed
+    for box in boxes.values():
+        eq(state(box), "running")
+        w.ask("PUT", f"/v1/sandboxes/{box}/files", b"", query={"path": "/root/end"}, status=201)
+    until(lambda: w.ask("GET", f"/v1/sandboxes/{boxes['delete']}").status == 404, "on_exit: delete does not apply")
+    until(lambda: state(boxes["stop"]) == "stopped", "on_exit: stop does not apply")
+    execs = w.get(f"/v1/sandboxes/{boxes['stop']}/execs")["execs"]
+    eq([e["ended_by"] for e in execs if e["argv"][0] == "sh" and "trap" in e["argv"][2]], [None])
+    w.delete(boxes["stop"])
+
+
+@test
 def a_stop_that_a_client_requested_stays_a_stop():
     box = w.create(image="host", limits=LIMITS)
     w.ask("POST", f"/v1/sandboxes/{box}/stop", {"timeout_ms": 0}, status=200)

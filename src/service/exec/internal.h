@@ -228,10 +228,11 @@ void main_command_look(struct sandbox *sandbox, const char *exec);
 /* A stop has ended. If the main command ended too, carry out on_exit now. */
 void main_command_stopped(struct sandbox *sandbox);
 /*
- * Record beforehand what is about to end the command, so that the next process knows it
- * if the service is killed.
+ * Record that a hibernation is about to end the command within @ms, so that the next
+ * process knows it if the service is killed. If the command runs after that time, the
+ * hibernation was interrupted, and its end is its own. 0: no hibernation is to end it.
  */
-void main_command_ended_by(struct sandbox *sandbox, enum exec_ended_by by);
+void main_command_ends_within(struct sandbox *sandbox, uint64_t ms);
 /* Return whether the sandbox has a main command that neither runs nor is being
  * started. */
 bool main_command_is_over(const struct sandbox *sandbox);

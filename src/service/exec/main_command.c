@@ -167,16 +167,16 @@ static bool main_command_has_ended(const struct sandbox *sandbox)
 	return main_command_end_of(sandbox, &ignored);
 }
 
-void main_command_ended_by(struct sandbox *sandbox, enum exec_ended_by by)
+void main_command_ends_within(struct sandbox *sandbox, uint64_t ms)
 {
 	struct exec *exec = sandbox->row.command ? main_command_exec(sandbox) : NULL;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!exec || exec->row.ended)
+	if (!exec || exec->row.ended || (ms == 0 && exec->row.ends_until == 0))
 		return;
-	exec->row.ended_by = by;
-	survive(sandbox->service,
-		db_set_ended_by(sandbox->service->db, exec->row.id, by, &err));
+	exec->row.ends_until = ms > 0 ? service_time() + (int64_t)ms : 0;
+	survive(sandbox->service, db_set_ends_until(sandbox->service->db, exec->row.id,
+						    exec->row.ends_until, &err));
 }
 
 /* A stop that is in progress continues: the other processes keep their grace period. */

@@ -22,6 +22,8 @@
 /* Time until processes that were started in the meantime are killed too. */
 #define AGAIN_MS  200
 #define TRIES_MAX 100
+/* Time in which processes end that were killed: the ones that do not are a fault. */
+#define KILLED_MS ((uint64_t)AGAIN_MS * TRIES_MAX)
 #define TRIES_FAR 10 /* number of tries if no process could be started inside */
 #define LOOK_MS   20 /* first interval between checks for other processes; it grows */
 #define LOOK_MAX  1000
@@ -55,8 +57,6 @@ static void stop_end(struct sandbox *sandbox, int r, const struct warren_error *
 {
 	struct sandbox_job *job = sandbox_execs(sandbox)->stopping->job;
 
-	if (r < 0 && job->to == SANDBOX_HIBERNATING)
-		main_command_ended_by(sandbox, EXEC_BY_ITSELF);
 	sandbox_stop_gone(sandbox);
 	main_command_stopped(sandbox);
 	sandbox_job_end(job, r, err);
@@ -136,6 +136,8 @@ static void stop_kill(struct sandbox *sandbox)
 			 &err);
 		return;
 	}
+	if (op->job->to == SANDBOX_HIBERNATING && op->tries == 1)
+		main_command_ends_within(sandbox, KILLED_MS);
 	op->killing = true;
 	op->answered = false;
 	stop_signal(sandbox, SIGKILL);
@@ -181,8 +183,8 @@ static void stop_go(struct sandbox *sandbox)
 
 	op->waits = false;
 	sandbox->on_brief_ended = NULL;
-	if (op->job->to == SANDBOX_HIBERNATING)
-		main_command_ended_by(sandbox, EXEC_BY_HIBERNATION);
+	main_command_ends_within(sandbox,
+				 op->job->to == SANDBOX_HIBERNATING ? grace_ms : 0);
 	if (grace_ms == 0) {
 		stop_kill(sandbox);
 		return;
@@ -261,7 +263,8 @@ bool sandbox_stop_has_begun(const struct sandbox *sandbox)
 
 enum exec_ended_by sandbox_stop_ended_by(const struct exec *exec)
 {
-	return exec->sandbox->hibernating && sandbox_stop_has_begun(exec->sandbox)
+	return (exec->sandbox->hibernating && sandbox_stop_has_begun(exec->sandbox)) ||
+			       exec->row.ended_at < exec->row.ends_until
 		       ? EXEC_BY_HIBERNATION
 		       : exec->row.ended_by;
 }
