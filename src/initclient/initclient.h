@@ -64,6 +64,7 @@ struct initclient_sandbox {
 	/* For an adopted sandbox: the text that `enforced` points into. */
 	char *state_text;
 	bool paused;
+	bool left_paused;   /* by a copy of its files; see shimmed_note_left_paused() */
 	bool may_take_long; /* the client talks to a shim, which may be busy for minutes
 			     */
 	bool saved;         /* the sandbox is checkpointed (PROTO_SAVE) */

@@ -3,10 +3,17 @@
 #include "initclient/sandbox_desc.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "initclient/initclient.h"
 #include "initclient/state_file.h"
+
+static const struct state_field more[] = {
+	{ "left_paused", STATE_OPTION, offsetof(struct initclient_sandbox, left_paused) },
+};
+
+const struct state_table description_more = { more, ARRAY_SIZE(more) };
 
 int description_parse(const char *text, size_t size, struct description *ret,
 		      struct warren_error *err)
@@ -23,7 +30,7 @@ int description_parse(const char *text, size_t size, struct description *ret,
 	d.sandbox->pidfd = d.sandbox->control = -1;
 	(void)memcpy(copy, text, size);
 	copy[size] = '\0';
-	r = state_parse(d.sandbox, NULL, copy, size, err);
+	r = state_parse(d.sandbox, &description_more, copy, size, err);
 	if (r < 0) {
 		description_done(&d);
 		return r;
@@ -33,6 +40,7 @@ int description_parse(const char *text, size_t size, struct description *ret,
 	d.n_enforced = d.sandbox->base.n_enforced;
 	d.saved = d.sandbox->saved;
 	d.paused = d.sandbox->paused || d.saved;
+	d.left_paused = d.sandbox->left_paused && d.paused && !d.saved;
 	*ret = d;
 	return 0;
 }

@@ -11,6 +11,10 @@
 #include "initclient/request.h"
 
 struct initclient_sandbox;
+struct state_table;
+
+/* Fields of a description that a state file does not have. */
+extern const struct state_table description_more;
 
 struct description {
 	struct init_request_base base;
@@ -18,6 +22,9 @@ struct description {
 	size_t n_enforced;
 	bool paused; /* the processes are stopped, and the sandbox can be resumed */
 	bool saved;  /* the sandbox is also checkpointed, and uses no memory */
+	/* A copy of its files has paused it and could not resume it: its next use should.
+	 */
+	bool left_paused;
 	struct initclient_sandbox
 		*sandbox; /* owns the data that the members above point to */
 };

@@ -486,6 +486,8 @@ struct proto_keep {
  * requests wait.
  */
 #define PROTO_FROZEN_PREFIX ".frozen-"
+/* The output of a `warren-shim pause` that failed, and has certainly changed nothing. */
+#define PROTO_UNCHANGED "unchanged"
 
 struct proto_save {
 	struct proto_header h;

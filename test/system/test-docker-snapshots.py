@@ -4,7 +4,9 @@
 
 Prints TAP. The test starts a separate daemon. test-docker-suites.py has the tests of snapshots that apply to all backends.
 """
+import contextlib
 import glob
+import http.client
 import os
 import re
 import sqlite3
@@ -159,6 +161,126 @@ def a_sandbox_that_cannot_be_resumed_is_paused_until_its_next_use():
         w.post(f"/v1/sandboxes/{box}/resume")
         eq((w.state_of(box), marks(w)), ("running", []))
         snapshot(w, box, status=201)  # the control
+        w.delete(box)
+
+
+@contextlib.contextmanager
+def daemon_down(d):
+    """New connections to the daemon fail during the block."""
+    os.rename(d.socket, f"{d.socket}.away")
+    try:
+        yield
+    finally:
+        os.rename(f"{d.socket}.away", d.socket)
+
+
+@test
+def a_snapshot_fails_and_nothing_is_paused_while_the_daemon_is_down():
+    with PauseProxy(docker()) as d, world(d) as w:
+        box = make(w)
+        kept = w.exec(box, ["sleep", "1000"])
+        with daemon_down(d):
+            refused(snapshot(w, box), 503, "backend_unavailable", "start the daemon")
+            eq((w.state_of(box), marks(w)), ("running", []))
+            refused(w.ask("POST", f"/v1/sandboxes/{box}/fork", {"count": 1}), 503, "backend_unavailable")
+            eq((w.state_of(box), marks(w)), ("running", []))
+        eq((sh(w, box, "echo on"), w.get(f"/v1/sandboxes/{box}/execs/{kept}")["state"]), ("on\n", "running"))
+        snapshot(w, box, status=201)  # the control
+        w.delete(box)
+
+
+@test
+def a_stopped_sandbox_that_cannot_be_resumed_is_resumed_by_its_next_start():
+    with PauseProxy(docker()) as d, world(d) as w:
+        box = make(w)
+        for restart in (False, True):
+            w.post(f"/v1/sandboxes/{box}/stop")
+            d.unpause = lambda: FAILED
+            refused(snapshot(w, box), 502, None, "it is paused")
+            eq((w.state_of(box), marks(w)), ("stopped", []))
+            if restart:
+                w.kill("api", "warden")
+                w.start()
+            refused(w.ask("POST", f"/v1/sandboxes/{box}/start"), 500, None, "it is too early")
+            eq(w.state_of(box), "stopped")
+            d.unpause = None
+            w.post(f"/v1/sandboxes/{box}/start")
+            eq((w.state_of(box), sh(w, box, "echo on")), ("running", "on\n"))
+        snapshot(w, box, status=201)  # the control
+        w.delete(box)
+
+
+@test
+def requests_do_not_wait_for_a_copy_that_could_not_resume_the_sandbox():
+    """As in requests_wait_while_the_files_are_copied(), the test stops the container first, so that there are such requests."""
+    with PauseProxy(docker()) as d, world(d) as w:
+        box, answers = make(w), {}
+        w.ask("PUT", f"/v1/sandboxes/{box}/files", b"1", query={"path": "/tmp/x"}, status=201)
+        snapshot(w, box, status=201)  # creates the directory of the marks
+        with open(f"{glob.glob(f'{w.state}/saved/docker.*')[0]}/.frozen-{box}", "wb"):
+            shared(None).call("pause", f"warren-{box}")
+
+        def ask(key, *args, **kw):
+            with w.client() as c:
+                answers[key] = c.ask(*args, **kw)
+        asking = [threading.Thread(target=ask, args=("file", "GET", f"/v1/sandboxes/{box}/files"), kwargs={"query": {"path": "/tmp/x"}}),
+                  threading.Thread(target=ask, args=("run", "POST", f"/v1/sandboxes/{box}/run", {"argv": ["echo", "on"]}))]
+        for t in asking:
+            t.start()
+        time.sleep(3)  # they have reached the shim
+        eq(answers, {}, "answers of a stopped container")
+        d.unpause = lambda: FAILED
+        refused(snapshot(w, box), 502, None, "it is paused")
+        for t in asking:
+            t.join(WAIT)
+        ok(all(answers[key].status >= 400 for key in ("file", "run")), answers)
+        d.unpause = None
+        eq((sh(w, box, "echo on"), marks(w)), ("on\n", []))  # the control
+        w.delete(box)
+
+
+@test
+def a_pause_that_a_copy_has_left_ends_with_the_next_use_after_a_restart():
+    """Of the api, of both processes, and of both while the daemon is down."""
+    with PauseProxy(docker()) as d, world(d) as w:
+        box = make(w)
+        for who in (["api"], ["api", "warden"]):
+            d.unpause = lambda: FAILED
+            refused(snapshot(w, box), 502, None, "it is paused")
+            w.kill(*who)
+            if "warden" in who:
+                w.start()
+            else:
+                w.ready()
+            w.reaches(box, "paused")
+            d.unpause = None
+            eq((sh(w, box, "echo on"), w.state_of(box), marks(w)), ("on\n", "running", []))
+
+        def pause():
+            shared(None).call("pause", f"warren-{box}")
+            w.kill("api", "warden")
+            return FAILED
+        d.pause = pause
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            snapshot(w, box)
+        d.pause = None
+        ok(marks(w), "the service was not killed during a copy")
+        with daemon_down(d):
+            w.start()
+            w.reaches(box, "paused")
+            eq(marks(w), [])
+            refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}), 503, "backend_unavailable")
+        eq((sh(w, box, "echo on"), w.state_of(box)), ("on\n", "running"))
+        # A pause that a client has requested is not ended by a use.
+        d.unpause = lambda: FAILED
+        refused(snapshot(w, box), 502, None, "it is paused")
+        w.post(f"/v1/sandboxes/{box}/pause")
+        d.unpause = None
+        w.kill("api")
+        w.ready()
+        refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}), 409, "wrong_state")
+        w.post(f"/v1/sandboxes/{box}/resume")
+        eq(sh(w, box, "echo on"), "on\n")
         w.delete(box)
 
 

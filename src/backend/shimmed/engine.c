@@ -57,7 +57,7 @@ static int engine_sweep_batch(struct shimmed *k, int dir, const char *path,
 		struct warren_error ignored = WARREN_ERROR_INIT;
 		bool stays;
 
-		if (!look[i].alive && !shimmed_is_paused(k, look[i].id))
+		if (!look[i].alive && !shimmed_is_paused(k, look[i].id, NULL))
 			(void)shimmed_end_shim(dir, look[i].id, &ignored);
 		stays = !look[i].alive &&
 			shimmed_remove(k, dir, path, look[i].id, &ignored) < 0;

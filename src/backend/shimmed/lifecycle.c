@@ -271,7 +271,7 @@ static int lifecycle_remove(struct shimmed *k, struct shimmed_sandbox *sandbox,
 	 * concerns a paused sandbox, or one whose shim was killed while it was ending the
 	 * sandbox.
 	 */
-	lifecycle_await_end(sandbox, shimmed_is_paused(k, id) ? 0 : SHIM_END_MS);
+	lifecycle_await_end(sandbox, shimmed_is_paused(k, id, NULL) ? 0 : SHIM_END_MS);
 	r = sandbox->ready ? shimmed_reclaim(k, id, err) : 0;
 	if (r == 0)
 		r = shimmed_remove(k, k->dir_fd, k->path, id, err);
@@ -560,12 +560,17 @@ int shimmed_list(void *state, char ***ret_ids, struct warren_error *err)
 	return sandbox_socket_pack_ids(&ids, ret_ids, err);
 }
 
-bool shimmed_is_paused(const struct shimmed *k, const char *id)
+bool shimmed_is_paused(const struct shimmed *k, const char *id, bool *ret_left)
 {
 	char path[ID_LEN + 10];
+	struct stat st;
 
 	(void)snprintf(path, sizeof(path), "%s/paused", id);
-	return faccessat(k->dir_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	if (fstatat(k->dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	if (ret_left)
+		*ret_left = st.st_size > 0;
+	return true;
 }
 
 /*
@@ -577,7 +582,7 @@ static int lifecycle_take_up(struct shimmed *k, struct shimmed_sandbox *sandbox,
 			     bool line, struct warren_error *err)
 {
 	uid_t uid = 0;
-	bool paused = shimmed_is_paused(k, sandbox->base.id);
+	bool paused = shimmed_is_paused(k, sandbox->base.id, &sandbox->left_paused);
 	int r = sandbox_socket_find_init(k->sandboxes_fd, shimmed_talk(sandbox), &uid,
 					 err);
 

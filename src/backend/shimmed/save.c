@@ -182,8 +182,9 @@ void shimmed_forget_frozen(const struct shimmed *k, const char *id)
 }
 
 /*
- * Let the processes continue. If that fails, the sandbox is paused: the mark stays for
- * the next engine, and @err, which may have a reason already, says so.
+ * Let the processes continue. If that fails, the sandbox is paused until its next use,
+ * requests no longer wait for the end of the copy, and @err, which may have a reason
+ * already, says so.
  */
 static int shimmed_continue(struct shimmed *k, struct shimmed_sandbox *sandbox,
 			    struct warren_error *err)
@@ -206,7 +207,10 @@ static int shimmed_continue(struct shimmed *k, struct shimmed_sandbox *sandbox,
 		shimmed_forget_frozen(k, sandbox->base.id);
 		return err->code ? -err->code : (*err = why, r);
 	}
-	(void)shimmed_note_paused(k, sandbox, true);
+	/* If this cannot be recorded, the next engine tries again. */
+	sandbox->paused = sandbox->left_paused = true;
+	if (shimmed_note_left_paused(k, sandbox->base.id) == 0)
+		shimmed_forget_frozen(k, sandbox->base.id);
 	(void)strcpy(before, err->code ? err->msg : "");
 	return error_set(err, ESTRPIPE, "%.250s%sit is paused, because %.200s", before,
 			 before[0] ? "; " : "", why.msg);
@@ -216,14 +220,15 @@ static int shimmed_copy_frozen(struct shimmed *k, struct shimmed_sandbox *sandbo
 			       int upper, int dir, struct warren_saved *ret,
 			       struct warren_error *err)
 {
+	bool may_be = false;
 	uint64_t since;
 	int r = shimmed_mark_frozen(k, sandbox->base.id, err), r2;
 
 	if (r < 0)
 		return r;
-	r = shimmed_pause(k, &sandbox->base, true, err);
-	/* It is gone, or cannot be paused. After another failure, it may be paused. */
-	if (r == -EOPNOTSUPP || r == -ESRCH) {
+	r = shimmed_try_pause(k, sandbox, &may_be, err);
+	/* For example, its daemon is down. */
+	if (r < 0 && !may_be) {
 		shimmed_forget_frozen(k, sandbox->base.id);
 		return r;
 	}
@@ -545,9 +550,13 @@ static void shimmed_sweep_one(struct shimmed *k, int saved, const char *name)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (frozen) {
-		if (sandbox_socket_has_state(k->sandboxes_fd, frozen))
-			(void)shimmed_thaw(k, frozen, &ignored);
-		(void)unlinkat(saved, name, 0);
+		int r = sandbox_socket_has_state(k->sandboxes_fd, frozen)
+				? shimmed_thaw(k, frozen, &ignored)
+				: 0;
+
+		/* Its daemon may not have started yet. */
+		if (r == 0 || r == -ESRCH || shimmed_note_left_paused(k, frozen) == 0)
+			(void)unlinkat(saved, name, 0);
 	} else if (shimmed_saved_id(name, PREFIX_NEW) ||
 		   shimmed_saved_id(name, PROTO_MEMORY_PREFIX) ||
 		   (id_valid(name) && shimmed_is_awake(k, name))) {

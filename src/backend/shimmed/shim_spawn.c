@@ -177,14 +177,13 @@ static int shim_spawn_judge(const struct buf *said, const char *verb, struct buf
 		return error_set(err, EIO, "warren-shim %s died", verb);
 	(void)memcpy(&told, said->data + begin, sizeof(told));
 	told.msg[sizeof(told.msg) - 1] = '\0';
-	if (told.code != 0) {
-		*err = told;
-		return told.code > 0 && told.code < 4096 ? -told.code : -EIO;
-	}
 	if (out)
 		buf_add(out, said->data + begin + sizeof(told),
 			said->len - begin - sizeof(told));
-	return 0;
+	if (told.code == 0)
+		return 0;
+	*err = told;
+	return told.code > 0 && told.code < 4096 ? -told.code : -EIO;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a command, its input and its results */
@@ -227,6 +226,8 @@ int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 		(void)kill(pid, SIGKILL);
 	if (pid > 0)
 		shim_spawn_reap(pid);
+	else if (out)
+		buf_puts(out, PROTO_UNCHANGED);
 	if (word[0] >= 0)
 		(void)close(word[0]);
 	return r < 0 ? error_errno(err, -r, "warren-shim %s", verb)

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "initclient/sandbox_desc.h"
 #include "spec/spec.h"
 
 #define PROBED_MAX (1U << 20)
@@ -22,11 +23,24 @@ int shimmed_note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox
 
 	(void)snprintf(path, sizeof(path), "%s/paused", sandbox->base.id);
 	if (paused)
-		fd = openat(k->dir_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		fd = openat(k->dir_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+			    0600);
 	if (paused ? fd < 0 : unlinkat(k->dir_fd, path, 0) < 0 && errno != ENOENT)
 		return -errno;
 	sandbox->paused = paused;
+	sandbox->left_paused = false;
 	return 0;
+}
+
+int shimmed_note_left_paused(const struct shimmed *k, const char *id)
+{
+	static const char reason[] = "copy\n";
+	char path[ID_LEN + 10];
+	AUTO_CLOSE int fd = -1;
+
+	(void)snprintf(path, sizeof(path), "%s/paused", id);
+	fd = openat(k->dir_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	return fd < 0 ? -errno : fd_write_all(fd, reason, strlen(reason));
 }
 
 /* Ask the shim to save or restore the sandbox, because the shim has the saved state. */
@@ -86,31 +100,48 @@ int shimmed_thaw(const struct shimmed *k, const char *id, struct warren_error *e
 	return r;
 }
 
+/*
+ * If this process is killed here, the shim continues, and its result is lost: so a
+ * sandbox counts as paused from before a pause until after a resume, which may be
+ * repeated.
+ */
+int shimmed_try_pause(struct shimmed *k, struct shimmed_sandbox *sandbox,
+		      bool *ret_may_be, struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	bool before = sandbox->paused;
+	int r = shimmed_note_paused(k, sandbox, true);
+
+	*ret_may_be = false;
+	if (r < 0)
+		return error_errno(err, -r, "record that it is paused");
+	r = shimmed_call(k, "pause", k->path, sandbox->base.id, NULL, NULL, -1, &out,
+			 err);
+	*ret_may_be = r != -EOPNOTSUPP && r != -ESRCH &&
+		      (out.len != strlen(PROTO_UNCHANGED) ||
+		       memcmp(out.data, PROTO_UNCHANGED, out.len) != 0);
+	if (r < 0 && !before)
+		(void)shimmed_note_paused(k, sandbox, false);
+	return r;
+}
+
 int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 		  struct warren_error *err)
 {
 	struct shimmed *k = state;
 	struct shimmed_sandbox *sandbox = (struct shimmed_sandbox *)base;
-	bool before = sandbox->paused;
-	int r = 0;
+	bool ignored;
+	int r;
 
 	if (sandbox->saved)
 		return paused ? 0 : ask_to_save(k, sandbox, false, err);
-	/*
-	 * If this process is killed here, the shim continues, and its result is lost: so
-	 * a sandbox counts as paused from before a pause until after a resume, which may
-	 * be repeated.
-	 */
 	if (paused)
-		r = shimmed_note_paused(k, sandbox, true);
-	if (r < 0)
-		return error_errno(err, -r, "record that it is paused");
-	r = shimmed_call(k, paused ? "pause" : "resume", k->path, base->id, NULL, NULL,
-			 -1, NULL, err);
-	if (r < 0 ? paused && !before : !paused)
+		return shimmed_try_pause(k, sandbox, &ignored, err);
+	r = shimmed_call(k, "resume", k->path, base->id, NULL, NULL, -1, NULL, err);
+	if (r == 0) {
 		(void)shimmed_note_paused(k, sandbox, false);
-	if (r == 0 && !paused)
 		shimmed_forget_frozen(k, base->id);
+	}
 	return r;
 }
 
@@ -198,7 +229,7 @@ static int shimmed_connection(void *state, struct backend_sandbox *base, int *re
 static int shimmed_describe(void *state UNUSED, struct backend_sandbox *base,
 			    struct buf *out)
 {
-	state_encode((const struct initclient_sandbox *)base, NULL, out);
+	state_encode((const struct initclient_sandbox *)base, &description_more, out);
 	return 0;
 }
 

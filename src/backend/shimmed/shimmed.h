@@ -75,8 +75,9 @@ void shimmed_close(void *state);
 int shimmed_start(const struct shimmed *k, const char *id, const int *fds, size_t n_fds,
 		  struct warren_error *err);
 /*
- * Run `warren-shim VERB <path>/ID ...`; @out gets its output and may be NULL. It gets
- * @pass (-1: nothing) as descriptor 4.
+ * Run `warren-shim VERB <path>/ID ...`; @out gets its output, even after a failure, and
+ * may be NULL. It gets @pass (-1: nothing) as descriptor 4. If warren-shim cannot be
+ * started, the output is PROTO_UNCHANGED.
  */
 int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 		 const char *id, const char *const *more, const char *input, int pass,
@@ -86,8 +87,16 @@ int shimmed_call(const struct shimmed *k, const char *verb, const char *path,
 /* Record the state for the next engine. */
 int shimmed_note_paused(const struct shimmed *k, struct shimmed_sandbox *sandbox,
 			bool paused);
+/*
+ * Record that a copy of its files has paused it, and could not resume it: the next use of
+ * the sandbox resumes it.
+ */
+int shimmed_note_left_paused(const struct shimmed *k, const char *id);
 int shimmed_pause(void *state, struct backend_sandbox *base, bool paused,
 		  struct warren_error *err);
+/* Pause it. *@ret_may_be: after a failure, whether it may be paused. */
+int shimmed_try_pause(struct shimmed *k, struct shimmed_sandbox *sandbox,
+		      bool *ret_may_be, struct warren_error *err);
 /* Let the processes of @id continue after the engine that stopped them was killed. */
 int shimmed_thaw(const struct shimmed *k, const char *id, struct warren_error *err);
 
@@ -137,6 +146,7 @@ int shimmed_remove(const struct shimmed *k, int dir, const char *path, const cha
  * was killed before it was ready: it could destroy the next sandbox of this id.
  */
 int shimmed_end_shim(int dir, const char *id, struct warren_error *err);
-bool shimmed_is_paused(const struct shimmed *k, const char *id);
+/* *@ret_left: see shimmed_note_left_paused(); may be NULL. */
+bool shimmed_is_paused(const struct shimmed *k, const char *id, bool *ret_left);
 
 #endif /* BACKEND_SHIMMED_SHIMMED_H */

@@ -293,6 +293,7 @@ int init_conn_open(struct sandbox *sandbox, int conn, const char *text, size_t s
 	r = description_parse(text, size, &sandbox->is, err);
 	if (r == 0) {
 		sandbox->saved = sandbox->is.saved;
+		sandbox->left_paused = sandbox->is.left_paused;
 		init_conn_features(sandbox, 0);
 		sandbox->welcomed = false;
 		sandbox->unasked = 0;

@@ -112,6 +112,11 @@ struct sandbox {
 	uint64_t lifetime_ms;
 	bool saved; /* paused with a checkpoint */
 	/*
+	 * A copy of its files could not resume it: it is paused, whatever its state in
+	 * the database, until its next use or start.
+	 */
+	bool left_paused;
+	/*
 	 * Operations that stop it only in order to hibernate: a request that needs it
 	 * waits, and then wakes it.
 	 */

@@ -77,14 +77,16 @@ static void sandbox_on_timer(void *ctx);
 void sandbox_read_pause(struct sandbox *sandbox)
 {
 	/* A paused sandbox that was idle for this time, or whose time to live had passed,
-	 * was paused automatically, not by a request. */
+	 * was paused automatically, not by a request. So was one that a copy of its files
+	 * has left paused. */
 	bool idle = sandbox->row.idle_timeout_ms &&
 		    sandbox->row.changed_at - sandbox->row.last_used >=
 			    (int64_t)sandbox->row.idle_timeout_ms;
 	bool expired = sandbox->on_ttl == ACTION_PAUSE && sandbox->row.expires_at &&
 		       sandbox->row.changed_at >= sandbox->row.expires_at;
 
-	sandbox->auto_paused = sandbox->row.state == SANDBOX_PAUSED && (idle || expired);
+	sandbox->auto_paused = sandbox->row.state == SANDBOX_PAUSED &&
+			       (idle || expired || sandbox->left_paused);
 }
 
 static int sandbox_modules_new(struct sandbox *sandbox, const struct service *s)

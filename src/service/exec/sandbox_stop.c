@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "proto/warden_proto.h"
 #include "service/core/sandbox_job.h"
 #include "service/exec/internal.h"
 
@@ -468,6 +469,47 @@ static void start_on_moved(void *ctx, int r, const struct warren_error *err)
 	free(op);
 }
 
+static void start_stopped(struct sandbox_job *job)
+{
+	struct sandbox *sandbox = job->sandbox;
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = sandbox_move(sandbox, SANDBOX_RUNNING, NULL, &err);
+
+	if (r == 0) {
+		sandbox_touch(sandbox);
+		sandbox_arm(sandbox);
+	}
+	sandbox_job_end(job, r < 0 ? r : START_MOVED, r < 0 ? &err : NULL);
+}
+
+static void start_on_resumed(void *ctx, const struct warren_error *failure,
+			     const char *data UNUSED, size_t size UNUSED, int fd)
+{
+	struct sandbox_job *job = ctx;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (failure) {
+		sandbox_job_end(job, -failure->code, failure);
+		return;
+	}
+	job->sandbox->left_paused = false;
+	start_stopped(job);
+}
+
+/* A copy of its files, made while it was stopped, could not resume it. */
+static void start_resume(struct sandbox_job *job)
+{
+	struct warden_proto_sandbox msg = { .h = { .type = WIRE_RESUME } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = warden_conn_ask_of(job->sandbox, &msg, sizeof(msg), start_on_resumed,
+				   job);
+
+	if (r < 0)
+		sandbox_job_end(
+			job, error_errno(&err, -r, "send a request to the warden"), &err);
+}
+
 static void begin_start(struct sandbox_job *job)
 {
 	struct sandbox *sandbox = job->sandbox;
@@ -475,13 +517,13 @@ static void begin_start(struct sandbox_job *job)
 	int r = 0;
 
 	if (sandbox_state_is_stopped(sandbox->row.state)) {
-		r = sandbox_move(sandbox, SANDBOX_RUNNING, NULL, &err);
-		if (r == 0)
-			sandbox_touch(sandbox);
-		if (r == 0)
-			sandbox_arm(sandbox);
-		r = r < 0 ? r : START_MOVED;
-	} else if (sandbox_state_sleeps(sandbox->row.state)) {
+		if (sandbox->left_paused)
+			start_resume(job);
+		else
+			start_stopped(job);
+		return;
+	}
+	if (sandbox_state_sleeps(sandbox->row.state)) {
 		sandbox_wake_begin(job);
 		return;
 	} else if (sandbox->row.state != SANDBOX_RUNNING) {

@@ -521,12 +521,13 @@ static void snapshot_on_job(void *ctx, int r, const struct warren_error *failure
 		snapshot_op_fail(op, &err);
 }
 
-/* The next use, or a client, resumes it. */
+/* The next use, start or resume lets it continue. */
 static void snapshot_left_paused(struct sandbox *sandbox, struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	err->code = EREMOTEIO;
+	sandbox->left_paused = true;
 	if (sandbox->row.state != SANDBOX_RUNNING ||
 	    sandbox_move(sandbox, SANDBOX_PAUSED, NULL, &ignored) < 0)
 		return;

@@ -66,6 +66,7 @@ struct shim_sandbox {
 	 */
 	bool clean;
 	int memory;
+	bool unchanged; /* pause() may set this */
 	/*
 	 * within: a connection to a guest agent inside, which serves files and ports like
 	 * an init (agent/guest/guest_server.c); -1: none. user, cwd: the default user and
@@ -247,6 +248,7 @@ struct shim_driver {
 	 * loop calls it.
 	 */
 	void (*explain)(struct shim_sandbox *p, struct warren_error *ret);
+	/* After a failure, it may have done its work, unless it has set @unchanged. */
 	int (*pause)(struct shim_sandbox *p, bool paused, struct warren_error *err);
 	/*
 	 * A pause that needs no memory; a driver has all three functions or none.

@@ -202,9 +202,13 @@ static int shim_set_paused(char **argv, bool paused, struct warren_error *err)
 		       : shim_cannot("pausing", err);
 }
 
-static int shim_do_pause(char **argv, struct buf *out UNUSED, struct warren_error *err)
+static int shim_do_pause(char **argv, struct buf *out, struct warren_error *err)
 {
-	return shim_set_paused(argv, true, err);
+	int r = shim_set_paused(argv, true, err);
+
+	if (r < 0 && this_sandbox.unchanged)
+		buf_puts(out, PROTO_UNCHANGED);
+	return r;
 }
 
 static int do_resume(char **argv, struct buf *out UNUSED, struct warren_error *err)

@@ -182,8 +182,10 @@ static int docker_pause(struct shim_sandbox *p, bool paused, struct warren_error
 		r = docker_lock_pause(&d, p, &lock, err);
 	if (r == 0)
 		r = docker_inspect(&d, p, err);
-	if (r < 0)
+	if (r < 0) {
+		p->unchanged = true;
 		return r;
+	}
 	if (r == 0)
 		return error_set(err, ESRCH, "%s: %s: it does not exist", p->name, step);
 	state = json_object_get(d.answer, "State");
