@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/swerex/multipart.h"
+#include "api/multipart.h"
 #include "base/buf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

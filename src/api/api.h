@@ -149,6 +149,7 @@ struct api_op {
 	bool body_required;
 	const char *body_type; /* "application/json" */
 	uint64_t max_body;     /* bytes; 0: no limit */
+	bool nulls;            /* a field with null is a field that is omitted */
 	const struct api_schema *schema;
 
 	const struct api_param *path_params; /* in the order of the path */

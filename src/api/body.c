@@ -103,6 +103,23 @@ json_t *body_load(const char *data, size_t size, size_t flags, struct api_error 
 	return json;
 }
 
+static void drop_nulls(json_t *json)
+{
+	json_t *value;
+	const char *name;
+	void *next;
+	size_t i;
+
+	json_object_foreach_safe(json, next, name, value)
+	{
+		if (json_is_null(value))
+			(void)json_object_del(json, name);
+		else
+			drop_nulls(value);
+	}
+	json_array_foreach(json, i, value) drop_nulls(value);
+}
+
 int body_read(const struct api_op *op, const char *data, size_t size, struct body *ret,
 	      struct api_error *err)
 {
@@ -126,6 +143,8 @@ int body_read(const struct api_op *op, const char *data, size_t size, struct bod
 	json = body_load(data, size, 0, err);
 	if (!json)
 		return -EBADMSG;
+	if (op->nulls)
+		drop_nulls(json);
 	r = validate_json(schema, json, err);
 	if (r < 0) {
 		json_decref(json);

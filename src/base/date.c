@@ -5,6 +5,7 @@
  */
 #include "base/date.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define DAY   86400
@@ -86,4 +87,79 @@ void date_http(char out[DATE_SIZE], int64_t seconds)
 	p = date_put(p, d.minute, 2, ':');
 	p = date_put(p, d.second, 2, ' ');
 	(void)strcpy(p, "GMT");
+}
+
+/* Read exactly @n digits, and advance *@text; -1: there are fewer. */
+static int date_digits(const char **text, int n)
+{
+	int value = 0;
+
+	for (; n > 0; n--, (*text)++) {
+		if (**text < '0' || **text > '9')
+			return -1;
+		value = value * 10 + (**text - '0');
+	}
+	return value;
+}
+
+/* Days from 1970 to a date. */
+static int64_t date_days(int64_t year, int64_t month, int64_t day)
+{
+	int64_t y = month <= 2 ? year - 1 : year, era = y / 400;
+	int64_t of_era = y - era * 400;
+	int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+
+	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+/* Read "Z" or "+01:00" as minutes. */
+static int date_zone(const char **text, int *ret)
+{
+	int sign = **text == '-' ? -1 : 1, hours, minutes;
+
+	*ret = 0;
+	if (**text == 'Z' || **text == 'z') {
+		(*text)++;
+		return 0;
+	}
+	if (**text != '+' && **text != '-')
+		return -EINVAL;
+	(*text)++;
+	hours = date_digits(text, 2);
+	if (hours < 0 || hours > 23 || *(*text)++ != ':')
+		return -EINVAL;
+	minutes = date_digits(text, 2);
+	if (minutes < 0 || minutes > 59)
+		return -EINVAL;
+	*ret = sign * (hours * 60 + minutes);
+	return 0;
+}
+
+int date_parse_ms(const char *text, int64_t *ret)
+{
+	static const struct {
+		int digits, low, high;
+		const char *then; /* one of these follows */
+	} parts[] = { { 4, 0, 9999, "-" }, { 2, 1, 12, "-" },  { 2, 1, 31, "Tt " },
+		      { 2, 0, 23, ":" },   { 2, 0, 59, ":" }, { 2, 0, 60, ".Zz+-" } };
+	int v[6], zone, ms = 0, scale = 100;
+
+	for (int i = 0; i < 6; i++) {
+		v[i] = date_digits(&text, parts[i].digits);
+		if (v[i] < parts[i].low || v[i] > parts[i].high || !*text ||
+		    !strchr(parts[i].then, *text))
+			return -EINVAL;
+		text += i < 5;
+	}
+	if (*text == '.') {
+		if (*++text < '0' || *text > '9')
+			return -EINVAL;
+		for (; *text >= '0' && *text <= '9'; text++, scale /= 10)
+			ms += (*text - '0') * scale;
+	}
+	if (date_zone(&text, &zone) < 0 || *text)
+		return -EINVAL;
+	*ret = ((date_days(v[0], v[1], v[2]) * 24 + v[3]) * 60 + v[4] - zone) * 60000 +
+	       v[5] * 1000 + ms;
+	return 0;
 }

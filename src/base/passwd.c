@@ -106,6 +106,21 @@ int passwd_find_group(const char *text, size_t size, const char *name, uint32_t 
 	return -ENOENT;
 }
 
+int passwd_group_name(const char *text, size_t size, uint32_t gid, char ret[64])
+{
+	const char *end = text + size;
+	struct field f[4];
+	uint32_t id;
+
+	while (passwd_next_line(&text, end, f, 4)) {
+		if (f[0].n >= 64 || !field_id(&f[2], &id) || id != gid)
+			continue;
+		copy_field(ret, 64, &f[0]);
+		return 0;
+	}
+	return -ENOENT;
+}
+
 static bool passwd_lists(const struct field *members, const char *user)
 {
 	const char *p = members->s, *end = members->s + members->n;

@@ -23,6 +23,8 @@ int passwd_find(const char *text, size_t size, const char *name, uint32_t uid,
 		struct passwd_entry *ret);
 /* Find the gid of the group @name. */
 int passwd_find_group(const char *text, size_t size, const char *name, uint32_t *ret_gid);
+/* Find the name of the group @gid. 0 or -ENOENT. */
+int passwd_group_name(const char *text, size_t size, uint32_t gid, char ret[64]);
 /* Find the groups that list @user as a member, at most @max; return how many. */
 size_t passwd_find_groups(const char *text, size_t size, const char *user, uint32_t *gids,
 			  size_t max);

@@ -29,6 +29,7 @@
 #include "api/code.h"
 #include "api/mcp/mcp.h"
 #include "api/record.h"
+#include "api/e2b/e2b.h"
 #include "api/swerex/swerex.h"
 #include "api/v1/v1.h"
 #include "base/clock.h"
@@ -64,6 +65,7 @@ struct api {
 	char *db_path, *secret_key;
 	struct v1 v1;
 	struct swerex swerex;
+	struct e2b e2b;
 	struct mcp mcp;
 	struct live *live;
 	struct loop_watch *signals;
@@ -379,7 +381,9 @@ static void on_request(struct http_request *req, void *ctx)
 
 	bool by_host = v1_by_host(&a->v1, req);
 
-	if (mcp_wants(req) && !by_host)
+	if (e2b_wants(&a->e2b, req))
+		e2b_request(req, &a->e2b);
+	else if (mcp_wants(req) && !by_host)
 		mcp_request(req, &a->mcp);
 	else if (swerex_wants(req) && !by_host)
 		swerex_request(req, &a->swerex);
@@ -616,7 +620,8 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 			       .create_ctx = &a->v1 };
 	service_on_note(a->service, on_note, a);
 	service_on_warden_end(a->service, on_warden_end, a);
-	return open_server(a, err);
+	r = e2b_open(&a->e2b, &a->v1, err);
+	return r < 0 ? r : open_server(a, err);
 }
 
 static void daemon_api_say(const struct api_birth *b, const struct api_word *word)
@@ -662,6 +667,7 @@ void api_main(const struct api_birth *birth)
 	a.server = http_server_free(a.server);
 	swerex_done(&a.swerex);
 	mcp_done(&a.mcp);
+	e2b_close(&a.e2b);
 	a.live = live_free(a.live);
 	a.service = service_free(a.service);
 	a.db = db_close(a.db);

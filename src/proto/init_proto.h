@@ -585,7 +585,11 @@ struct proto_reply {
 	int32_t status; /* 0 or -errno */
 	uint32_t stage;
 	uint32_t gives; /* OPEN and CONNECT: 0, these replies have only one descriptor */
-	uint32_t value; /* result of CHANGE and WATCH */
+	/*
+	 * Result of CHANGE and WATCH. SPAWN and ATTACH: the pid of the first process inside
+	 * the sandbox; 0: unknown.
+	 */
+	uint32_t value;
 };
 
 /*

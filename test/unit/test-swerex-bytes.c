@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "api/swerex/codec.h"
-#include "api/swerex/multipart.h"
+#include "api/multipart.h"
 #include "api/swerex/pyrepr.h"
 #include "lib/tap.h"
 #include "service/session/expect.h"

@@ -157,6 +157,7 @@ void reply_with(int c, uint32_t seq, const struct exec *ex, bool command)
 	};
 	struct proto_reply msg = {
 		.h = { .version = PROTO_VERSION, .type = PROTO_REPLY, .seq = seq },
+		.value = (uint32_t)tree_first(ex),
 	};
 	int fds[PROTO_GIVES_MAX];
 	size_t n = 0;

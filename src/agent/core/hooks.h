@@ -16,6 +16,7 @@
  *	group_*                 exec_cgroup.c     -                 exec.c
  *	tree_kill               exec_procs.c      -                 exec_kill.c
  *	tree_newest             exec_procs.c      -                 exec.c
+ *	tree_first              exec_procs.c      -                 exec.c
  */
 #ifndef AGENT_CORE_HOOKS_H
 #define AGENT_CORE_HOOKS_H
@@ -69,5 +70,7 @@ void group_leave(struct exec *ex);
 void tree_kill(struct exec *ex);
 /* The newest pid of the namespace, or 0 if it is unknown. */
 int tree_newest(void);
+/* The pid of the first process of an exec inside the sandbox, or 0 if it is unknown. */
+int tree_first(const struct exec *ex);
 
 #endif /* AGENT_CORE_HOOKS_H */

@@ -145,6 +145,11 @@ static void exec_procs_visit(struct choice *ch, int pid)
 		ch->count += sys_kill(pid, ch->sig) == 0;
 }
 
+int tree_first(const struct exec *ex)
+{
+	return ex->pid;
+}
+
 int tree_newest(void)
 {
 	char text[128];

@@ -17,7 +17,7 @@
  *	exceptions.c		errors, as the exceptions that a client raises
  *	body_fields.c		the fields of a body
  *	session.c, execute.c, file.c, upload.c	handlers, by subject
- *	codec.c, multipart.c, pyrepr.c		pure functions on bytes
+ *	codec.c, pyrepr.c				pure functions on bytes
  */
 #ifndef API_SWEREX_SWEREX_H
 #define API_SWEREX_SWEREX_H

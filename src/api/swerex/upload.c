@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "api/swerex/internal.h"
-#include "api/swerex/multipart.h"
+#include "api/multipart.h"
 #include "base/fd.h"
 #include "net/loop.h"
 #include "service/files/file_writer.h"

@@ -105,6 +105,12 @@ void call_error(struct call *c, const struct api_error *err)
 
 	if (c->answered)
 		return;
+	if (c->show_error) {
+		if (api_code_status(err->code) >= 500)
+			(void)snprintf(c->cause, sizeof(c->cause), "%.255s", err->message);
+		c->show_error(c, err);
+		return;
+	}
 	const struct http_header common[] = { COMMON(c) };
 
 	for (; n < ARRAY_SIZE(common); n++)

@@ -30,7 +30,7 @@ static void v1_handle(struct call *c)
 
 	loop_mark(service_loop(s), c->route.op->id);
 	service_permit(s, c->caller.token, c->caller.expires_at);
-	v1_handlers[c->route.op - v1_face.ops](c);
+	c->handler(c);
 	service_permit(s, NULL, 0);
 }
 
@@ -119,7 +119,7 @@ static bool is_json(const struct http_request *req)
 	       strncasecmp(type, "application/json", n) == 0;
 }
 
-static void v1_read_body(struct call *c)
+void call_read_body(struct call *c)
 {
 	const struct api_op *op = c->route.op;
 	struct api_error err = { 0 };
@@ -223,6 +223,7 @@ static int v1_admit(struct call *c, struct api_error *err)
 	if (r < 0)
 		return r;
 	c->head = c->route.head;
+	c->handler = v1_handlers[c->route.op - v1_face.ops];
 	r = access_check(c->v1, c->req, &c->route, &c->caller, err);
 	if (r < 0 && !c->caller.token[0])
 		c->caller.tenant[0] = '\0'; /* the client is not known */
@@ -248,18 +249,20 @@ static int v1_admit(struct call *c, struct api_error *err)
 	return r;
 }
 
-void v1_request(struct http_request *req, void *ctx)
+struct call *call_new(struct v1 *v1, struct http_request *req)
 {
 	struct call *c =
 		malloc(sizeof(*c) + (req->query ? query_room(strlen(req->query)) : 0));
-	struct api_error err = { 0 };
 
 	if (!c) {
 		(void)http_refuse(req, 503, "overloaded", "out of memory");
-		return;
+		return NULL;
 	}
 	/* Do not clear the query, because it is initialised separately. */
-	c->v1 = ctx;
+	c->v1 = v1;
+	c->face = NULL;
+	c->handler = NULL;
+	c->show_error = NULL;
 	c->req = req;
 	c->refs = 1;
 	c->answered = c->head = c->by_host = false;
@@ -276,10 +279,20 @@ void v1_request(struct http_request *req, void *ctx)
 	c->cause[0] = '\0';
 	req->user = c;
 	req->closed = v1_on_closed;
+	return c;
+}
+
+void v1_request(struct http_request *req, void *ctx)
+{
+	struct call *c = call_new(ctx, req);
+	struct api_error err = { 0 };
+
+	if (!c)
+		return;
 	if (v1_admit(c, &err) < 0)
 		call_error(c, &err);
 	else
-		v1_read_body(c);
+		call_read_body(c);
 }
 
 /* Use the code that was set here, or map the status. */

@@ -315,6 +315,8 @@ void exec_take_streams(struct exec *exec, struct init_reply *a)
 		exec->input = take_stream(a, PROTO_GIVES_INPUT);
 	if (exec->wakeup < 0)
 		exec->wakeup = take_stream(a, PROTO_GIVES_WAKEUP);
+	if (a->m.reply.value > 0 && a->m.reply.value <= INT32_MAX)
+		exec->pid = (int)a->m.reply.value;
 	exec->attached = true;
 }
 

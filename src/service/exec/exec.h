@@ -82,6 +82,14 @@ struct exec *exec_ref(struct exec *exec);
 struct exec *exec_unref(struct exec *exec);
 const struct exec_row *exec_row(const struct exec *exec);
 struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is gone */
+/* The pid of its first process inside the sandbox; 0: unknown. */
+int exec_pid(const struct exec *exec);
+/*
+ * Call @fn for each running exec of the sandbox until it returns true. Return that exec,
+ * which is borrowed, or NULL.
+ */
+struct exec *exec_each_running(struct sandbox *sandbox,
+			       bool (*fn)(void *ctx, struct exec *exec), void *ctx);
 /* Return whether the sandbox ended before the exec did, so that the result is unknown. */
 bool exec_lost(const struct exec *exec);
 /*

@@ -255,6 +255,24 @@ int exec_poke_fd(const struct exec *exec)
 	return exec->wakeup;
 }
 
+int exec_pid(const struct exec *exec)
+{
+	return exec->pid;
+}
+
+struct exec *exec_each_running(struct sandbox *sandbox,
+			       bool (*fn)(void *ctx, struct exec *exec), void *ctx)
+{
+	struct exec *next;
+
+	for (struct exec *exec = sandbox_execs(sandbox)->list; exec; exec = next) {
+		next = exec->next;
+		if (!exec->row.ended && !exec->starting && fn(ctx, exec))
+			return exec;
+	}
+	return NULL;
+}
+
 bool exec_lost(const struct exec *exec)
 {
 	return exec->lost;

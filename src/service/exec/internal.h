@@ -63,6 +63,7 @@ struct exec {
 	int notify;        /* an eventfd while the exec runs; otherwise -1 */
 	int input;         /* write end of stdin, or the terminal; -1: none */
 	int wakeup;        /* write end of the wakeup pipe of a session; -1: none */
+	int pid;           /* first process inside the sandbox; 0: unknown */
 	bool listed;       /* the exec is in the list of its sandbox */
 	bool counted;      /* the exec is counted in sandbox->n_running */
 	bool attached;

@@ -778,6 +778,11 @@ void group_account(const struct exec *ex, struct proto_exited *out)
 	out->read_bytes = out->written_bytes = WARREN_UNKNOWN;
 }
 
+int tree_first(const struct exec *ex)
+{
+	return child_target(ex)->pid;
+}
+
 int tree_newest(void)
 {
 	return 0;

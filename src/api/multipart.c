@@ -7,7 +7,7 @@
  * are data, and no other match can begin inside them. The first boundary of a body has no
  * line end before it: the parser treats "\r\n" as already matched.
  */
-#include "api/swerex/multipart.h"
+#include "api/multipart.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -101,7 +101,7 @@ static int take_tail(struct multipart *m, const char *data, size_t *used,
 	}
 	if (memcmp(m->head, "\r\n", 2) != 0)
 		return multipart_broken("a boundary is not at the end of its line", err);
-	if (++m->parts > MULTIPART_PARTS_MAX)
+	if (++m->parts > (m->parts_max ? m->parts_max : MULTIPART_PARTS_MAX))
 		return multipart_broken("the form has too many parts", err);
 	m->have = 0;
 	m->state = MULTIPART_AT_HEAD;
@@ -133,9 +133,9 @@ static int get_param(const char *line, const char *name, char *out, size_t size)
 static int read_head(struct multipart *m, struct warren_error *err)
 {
 	static const char field[] = "content-disposition:";
-	char *line = m->head, *end, file[1024];
+	char *line = m->head, *end;
 
-	m->name[0] = '\0';
+	m->name[0] = m->file[0] = '\0';
 	m->is_file = false;
 	for (; (end = strstr(line, "\r\n")) && end > line; line = end + 2) {
 		*end = '\0';
@@ -147,7 +147,7 @@ static int read_head(struct multipart *m, struct warren_error *err)
 			continue;
 		if (get_param(line, "name", m->name, sizeof(m->name)) <= 0)
 			return multipart_broken("a part has no name", err);
-		m->is_file = get_param(line, "filename", file, sizeof(file)) >= 0 ||
+		m->is_file = get_param(line, "filename", m->file, sizeof(m->file)) >= 0 ||
 			     strcasestr(line, "filename");
 	}
 	if (!m->name[0])

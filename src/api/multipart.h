@@ -5,8 +5,8 @@
  * Pure functions on bytes. The parser refuses a malformed body: a part without a name, a
  * name that is too long, a missing end.
  */
-#ifndef API_SWEREX_MULTIPART_H
-#define API_SWEREX_MULTIPART_H
+#ifndef API_MULTIPART_H
+#define API_MULTIPART_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +16,7 @@
 #define MULTIPART_BOUNDARY_MAX 70 /* limit of RFC 2046 */
 #define MULTIPART_HEAD_MAX     8192
 #define MULTIPART_PARTS_MAX    16
+#define MULTIPART_FILE_MAX     4096
 
 enum multipart_event {
 	MULTIPART_MORE, /* all bytes were used */
@@ -41,8 +42,10 @@ struct multipart {
 	char head[MULTIPART_HEAD_MAX];
 	size_t have; /* bytes of the head, or of the text after a boundary */
 	unsigned parts;
+	unsigned parts_max; /* 0: MULTIPART_PARTS_MAX */
 	char name[64];
 	bool is_file;
+	char file[MULTIPART_FILE_MAX]; /* its file name, as the client wrote it */
 };
 
 /* Initialize from the Content-Type of a request. -EINVAL: it is not form data. */
@@ -58,4 +61,4 @@ int multipart_take(struct multipart *m, const char *data, size_t n, size_t *ret_
 /* Return whether the body may end here. */
 bool multipart_is_whole(const struct multipart *m);
 
-#endif /* API_SWEREX_MULTIPART_H */
+#endif /* API_MULTIPART_H */

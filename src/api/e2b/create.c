@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * create.c - create sandboxes: a request of E2B becomes one of v1
+ *
+ * A template is a template of the configuration, or an image or a snapshot of this machine.
+ * Without a template of that name, the templates of the SDKs are the image `host` with the
+ * account `user`.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+#include "api/v1/sandbox.h"
+#include "api/validate.h"
+#include "base/parse.h"
+#include "config/config.h"
+
+#define DEFAULT_TEMPLATE "base"
+#define TIMEOUT_V1       15 /* seconds, if the request does not say */
+#define TIMEOUT_V2       300
+
+/* Templates that SDKs use by default, and that need no configuration. */
+static const char *const builtin[] = { "base", "code-interpreter-v1" };
+
+struct creation {
+	struct call *call;
+	struct sandbox_waiter waiter;
+	bool repeatable; /* the client can repeat the request with its key */
+};
+
+void e2b_sandbox_to_json(struct call *c, const struct sandbox *sandbox, struct json *j)
+{
+	const struct sandbox_row *row = sandbox_row(sandbox);
+	const char *template = e2b_label(sandbox, E2B_LABEL_TEMPLATE);
+	char token[E2B_TOKEN_LEN + 1];
+
+	json_str(j, "sandboxID", row->id);
+	json_str(j, "templateID", template ? template : row->image);
+	if (template)
+		json_str(j, "alias", template);
+	json_str(j, "clientID", "warren");
+	json_str(j, "envdVersion", ENVD_VERSION);
+	e2b_token(call_e2b(c), row->id, "envd", token);
+	json_str(j, "envdAccessToken", token);
+	if (c->v1->config->domain[0])
+		json_str(j, "domain", NULL);
+	if (e2b_label(sandbox, E2B_LABEL_TRAFFIC)) {
+		e2b_token(call_e2b(c), row->id, "traffic", token);
+		json_str(j, "trafficAccessToken", token);
+	}
+}
+
+/* ----------------------------------------------------------------- the request for v1 */
+
+static int create_refuse(struct api_error *err, const char *field, const char *why)
+{
+	return api_error_set(err, API_ERR_INVALID_REQUEST, "%s: %s", field, why);
+}
+
+/* Put the template of the request into the request for v1. */
+static int create_put_template(struct call *c, json_t *out, const char *name)
+{
+	size_t n = strlen(name), tag = strlen(":default");
+	char plain[257];
+	int r;
+
+	if (n > tag && strcmp(name + n - tag, ":default") == 0)
+		n -= tag;
+	(void)snprintf(plain, sizeof(plain), "%.*s", (int)n, name);
+	if (json_object_get(c->v1->config->templates, plain))
+		return json_object_set_new(out, "template", json_string(plain));
+	for (size_t i = 0; i < ARRAY_SIZE(builtin); i++)
+		if (strcmp(plain, builtin[i]) == 0)
+			return json_object_set_new(out, "image", json_string("host")) |
+			       json_object_set_new(out, "user", json_string("user")) |
+			       json_object_set_new(out, "workdir",
+						   json_string("/home/user"));
+	r = json_object_set_new(out, "image", json_string(plain));
+	return r | json_object_set_new(out, "pull", json_string("never"));
+}
+
+/* Put what happens at the end of its time, and whether a use resumes it. */
+static int create_put_lifecycle(const struct body *body, json_t *out,
+				struct api_error *err)
+{
+	struct body resume = body_object(body, "autoResume");
+	bool pause = body_bool(body, "autoPause");
+	bool memory = !body_has(body, "autoPauseMemory") ||
+		      body_bool(body, "autoPauseMemory");
+	bool wake = body_bool(&resume, "enabled");
+
+	if (!memory && !pause)
+		return create_refuse(err, "autoPauseMemory", "it needs autoPause");
+	if (!memory && wake)
+		return create_refuse(err, "autoPauseMemory",
+				     "a sandbox without its memory does not resume by use");
+	if (json_object_set_new(out, "on_ttl",
+				json_string(!pause   ? "delete"
+					    : memory ? "pause"
+						     : "hibernate")) < 0 ||
+	    json_object_set_new(out, "wake_on_use", json_boolean(wake)) < 0)
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	return 0;
+}
+
+static int create_put_timeout(const struct body *body, int64_t otherwise, json_t *out,
+			      int64_t *ret, struct api_error *err)
+{
+	*ret = body_has(body, "timeout") ? body_int(body, "timeout") : otherwise;
+	if (*ret <= 0)
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "Timeout must be greater than 0");
+	if (*ret > 31536000)
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "Timeout cannot be greater than 8760 hours");
+	return json_object_set_new(out, "ttl_ms", json_integer(*ret * 1000));
+}
+
+static int create_put_network(const struct body *body, json_t *out, struct api_error *err)
+{
+	struct body network = body_object(body, "network");
+	json_t *value = NULL;
+	int internet = body_has(body, "allow_internet_access")
+			       ? body_bool(body, "allow_internet_access")
+			       : -1;
+	int r = e2b_network(&network, internet, &value, err);
+
+	if (r == 0 && value && json_object_set_new(out, "network", value) < 0)
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	return r;
+}
+
+static int create_put_volumes(const struct body *body, json_t *out, struct api_error *err)
+{
+	json_t *list = body_json(body, "volumeMounts"), *value;
+	json_t *mounts = list ? json_array() : NULL;
+	size_t i;
+
+	json_array_foreach(list, i, value)
+	{
+		json_t *one = json_pack("{sO, sO}", "source",
+					json_object_get(value, "name"), "target",
+					json_object_get(value, "path"));
+
+		if (json_array_append_new(mounts, one) < 0) {
+			json_decref(mounts);
+			return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+		}
+	}
+	return mounts ? json_object_set_new(out, "mounts", mounts) : 0;
+}
+
+/* ---------------------------------------------------------------------- labels */
+
+/* The metadata of the request and the labels of this API. */
+struct labels {
+	struct db_label *all;
+	size_t n;
+	char timeout[24];
+};
+
+static int labels_read(const struct body *body, const char *template, int64_t timeout,
+		       struct labels *ret, struct api_error *err)
+{
+	struct body resume = body_object(body, "autoResume");
+	struct body network = body_object(body, "network");
+	json_t *metadata = body_json(body, "metadata"), *value;
+	const char *key;
+
+	ret->all = calloc(json_object_size(metadata) + 4, sizeof(*ret->all));
+	if (!ret->all)
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	json_object_foreach(metadata, key, value)
+	{
+		if (strncmp(key, E2B_LABEL, strlen(E2B_LABEL)) == 0)
+			return create_refuse(err, "metadata",
+					     "keys that begin with 'e2b:' are reserved");
+		ret->all[ret->n++] = (struct db_label){ key, json_string_value(value) };
+	}
+	(void)snprintf(ret->timeout, sizeof(ret->timeout), "%jd", (intmax_t)timeout);
+	ret->all[ret->n++] = (struct db_label){ E2B_LABEL_TEMPLATE, template };
+	ret->all[ret->n++] = (struct db_label){ E2B_LABEL_TIMEOUT, ret->timeout };
+	if (body_bool(&resume, "enabled"))
+		ret->all[ret->n++] = (struct db_label){ E2B_LABEL_RESUME, "true" };
+	if (body_has(&network, "allowPublicTraffic") &&
+	    !body_bool(&network, "allowPublicTraffic"))
+		ret->all[ret->n++] = (struct db_label){ E2B_LABEL_TRAFFIC, "true" };
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- creation */
+
+static void creation_gone(struct call *c)
+{
+	struct creation *k = c->state;
+
+	c->state = NULL;
+	if (!k)
+		return;
+	if (k->repeatable)
+		sandbox_wait_cancel(&k->waiter);
+	else
+		sandbox_wait_abandon(&k->waiter);
+	free(k);
+}
+
+static void create_answer(struct call *c, const struct sandbox *sandbox)
+{
+	AUTO_BUF struct buf out = BUF_INIT(65536);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	e2b_sandbox_to_json(c, sandbox, &j);
+	json_close(&j, '}');
+	call_json(c, 201, &out);
+}
+
+static void create_ignore(void *ctx UNUSED, int r UNUSED,
+			  const struct warren_error *err UNUSED)
+{
+}
+
+static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
+{
+	struct creation *k = w->ctx;
+	struct call *c = k->call;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!sandbox) {
+		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
+			    "the sandbox was deleted in the meantime");
+	} else if (state != SANDBOX_FAILED) {
+		create_answer(c, sandbox);
+	} else {
+		(void)error_set(&err,
+				sandbox_failure(sandbox) ? sandbox_failure(sandbox) : EIO,
+				"%s",
+				sandbox_row(sandbox)->error ? sandbox_row(sandbox)->error
+							    : "it failed");
+		if (err.code == ENOMEDIUM)
+			e2b_refuse(c, 404, "template '%s' not found",
+				   e2b_label(sandbox, E2B_LABEL_TEMPLATE));
+		else
+			call_fail(c, &err);
+		sandbox_delete(sandbox, create_ignore, NULL);
+	}
+}
+
+static void create_wait(struct call *c, struct sandbox *sandbox, bool repeatable)
+{
+	struct creation *k = calloc(1, sizeof(*k));
+
+	if (!k) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	*k = (struct creation){ .call = c, .repeatable = repeatable };
+	k->waiter = (struct sandbox_waiter){ .states = ~(1U << SANDBOX_CREATING),
+					     .fn = create_on_made,
+					     .ctx = k };
+	c->state = k;
+	c->gone = creation_gone;
+	sandbox_wait(sandbox, &k->waiter, 600000);
+}
+
+/* The key of a request that the client may repeat. */
+static int create_read_key(struct call *c, struct wanted *w, struct api_error *err)
+{
+	const char *key = http_header(c->req, "Idempotency-Key");
+
+	if (!key)
+		return 0;
+	if (!*key || strlen(key) > 255 ||
+	    strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(key))
+		return create_refuse(err, "Idempotency-Key",
+				     "1 to 255 lower-case letters, digits and dashes");
+	w->request.key = key;
+	wanted_hash_all(&c->body, w->request.hash);
+	return 0;
+}
+
+static int create_read(struct call *c, int64_t timeout, json_t *request,
+		       struct wanted *w, struct labels *labels, struct api_error *err)
+{
+	const char *template = body_has(&c->body, "templateID")
+				       ? body_text(&c->body, "templateID")
+				       : DEFAULT_TEMPLATE;
+	struct body body = { .schema = v1_face.ops[V1_CREATE_SANDBOX].schema,
+			     .json = request };
+	json_t *env = body_json(&c->body, "envVars");
+	int64_t seconds = 0;
+	int r = create_put_timeout(&c->body, timeout, request, &seconds, err);
+
+	if (r == 0)
+		r = create_put_lifecycle(&c->body, request, err);
+	if (r == 0)
+		r = create_put_network(&c->body, request, err);
+	if (r == 0)
+		r = create_put_volumes(&c->body, request, err);
+	if (r < 0)
+		return r;
+	if (create_put_template(c, request, template) < 0 ||
+	    (env && json_object_set(request, "env", env) < 0))
+		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+	r = validate_json(body.schema, request, err);
+	if (r == 0)
+		r = wanted_read(c->v1, &c->caller, &body, w, err);
+	if (r == 0)
+		r = labels_read(&c->body, template, seconds, labels, err);
+	if (r == 0)
+		r = create_read_key(c, w, err);
+	if (r < 0)
+		return r;
+	w->row.labels = labels->all;
+	w->row.n_labels = labels->n;
+	return 0;
+}
+
+static void create_sandbox(struct call *c, int64_t timeout)
+{
+	CLEANUP(wanted_done) struct wanted w = { 0 };
+	struct labels labels = { 0 };
+	struct api_error refusal = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct sandbox *sandbox = NULL;
+	json_t *request = json_object();
+	int r = request ? create_read(c, timeout, request, &w, &labels, &refusal)
+			: api_error_set(&refusal, API_ERR_OVERLOADED, "out of memory");
+
+	if (r == 0)
+		r = sandbox_create(c->v1->service, &w.row, &w.spec, &w.source, &w.request,
+				   &sandbox, &err);
+	if (refusal.message[0])
+		call_error(c, &refusal);
+	else if (r == -EEXIST)
+		e2b_refuse(c, 422, "idempotency_request_mismatch: the key was used for "
+				   "another request");
+	else if (r < 0)
+		call_fail(c, &err);
+	else if (!sandbox)
+		e2b_refuse(c, 409,
+			   "the sandbox of this Idempotency-Key has been deleted");
+	else
+		create_wait(c, sandbox, w.request.key != NULL);
+	free(labels.all);
+	json_decref(request);
+}
+
+void e2b_create_v1(struct call *c)
+{
+	create_sandbox(c, TIMEOUT_V1);
+}
+
+void e2b_create_v2(struct call *c)
+{
+	create_sandbox(c, TIMEOUT_V2);
+}

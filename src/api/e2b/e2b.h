@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * e2b.h - the API of E2B's SDKs: its control plane, and the data plane of each sandbox
+ *
+ * The SDKs find this service by environment variables: E2B_API_URL and E2B_SANDBOX_URL
+ * (plain HTTP, the header E2b-Sandbox-Id selects the sandbox), or E2B_DOMAIN (TLS, the
+ * host name selects it). Nothing runs in the sandbox for it: requests of the data plane
+ * become execs and file requests of the service.
+ *
+ *	e2b.c		the path of a request to its handler; who may do it
+ *	table.c		the operations and their schemas
+ *	errors.c	errors in the three forms that the SDKs expect
+ *	create.c	creates sandboxes
+ *	sandbox.c	the other operations on sandboxes
+ *	envelope.c	messages of streams
+ *	process.c	commands
+ *	process_stream.c	the events of a command, as they happen
+ *	filesystem.c	names and attributes of files
+ *	watch.c		changes of files
+ *	file.c		contents of files
+ */
+#ifndef API_E2B_E2B_H
+#define API_E2B_E2B_H
+
+#include "base/error.h"
+#include "net/http.h"
+
+struct v1;
+struct e2b_process;
+struct e2b_watcher;
+struct loop_timer;
+
+struct e2b {
+	struct v1 *v1;
+	char key[65]; /* the access tokens of sandboxes are derived from it */
+	uint64_t unsupported; /* requests that were refused because they are unsupported */
+	struct e2b_process *processes;
+	struct e2b_watcher *watchers;
+	struct loop_timer *timer; /* forgets processes that ended, and unused watchers */
+};
+
+int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err) MUST_CHECK;
+void e2b_close(struct e2b *e);
+/* Return whether the request is meant for this API. */
+bool e2b_wants(const struct e2b *e, const struct http_request *req);
+void e2b_request(struct http_request *req, struct e2b *e);
+
+#endif /* API_E2B_E2B_H */

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * errors.c - errors in the forms that the SDKs expect
+ *
+ * The control plane answers with a number, an RPC with a word, a stream with its last
+ * message. Clients look at the texts of some errors (doc/e2b.md).
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+
+/* -------------------------------------------------------------------- the control plane */
+
+static void show_rest(struct call *c, int status, const char *message, uint64_t retry)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+	struct json j = { .out = &out };
+	struct http_header headers[4] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+	};
+	size_t n = 2;
+	char seconds[24];
+
+	json_open(&j, NULL, '{');
+	json_int(&j, "code", status);
+	json_str(&j, "message", message);
+	json_close(&j, '}');
+	if (retry) {
+		(void)snprintf(seconds, sizeof(seconds), "%ju", (uintmax_t)retry);
+		headers[n++] = (struct http_header){ "Retry-After", seconds };
+	} else {
+		/* SDKs would repeat a request three times that cannot succeed. */
+		headers[n++] = (struct http_header){ "Should-Retry", "false" };
+	}
+	c->answered = true;
+	(void)http_respond(c->req, status, headers, n, out.data, out.len);
+}
+
+/* Statuses that mean something else to the SDKs than to clients of v1. */
+static int rest_status(enum api_code code)
+{
+	static const struct {
+		enum api_code code;
+		int status;
+	} theirs[] = {
+		{ API_ERR_COMMAND_NOT_FOUND, 400 },
+		{ API_ERR_COMMAND_NOT_EXECUTABLE, 400 },
+		{ API_ERR_LIMIT_REFUSED, 400 },
+		{ API_ERR_IS_A_DIRECTORY, 400 },
+		{ API_ERR_NOT_A_DIRECTORY, 400 },
+		{ API_ERR_SPECIAL_FILE, 400 },
+		{ API_ERR_IDEMPOTENCY_CONFLICT, 422 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
+		if (theirs[i].code == code)
+			return theirs[i].status;
+	return api_code_status(code);
+}
+
+void e2b_show_rest(struct call *c, const struct api_error *err)
+{
+	int status = rest_status(err->code);
+
+	if (status == 501)
+		call_e2b(c)->unsupported++;
+	show_rest(c, status, err->message,
+		  status == 503 ? 1 : err->code == API_ERR_QUOTA_EXCEEDED
+					? 0
+					: api_error_retry_after(err));
+}
+
+void e2b_refuse(struct call *c, int status, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	if (c->answered)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (status == 501)
+		call_e2b(c)->unsupported++;
+	show_rest(c, status, text, 0);
+}
+
+/* -------------------------------------------------------------------------- RPCs */
+
+static const struct {
+	const char *code;
+	int status;
+} codes[] = {
+	{ "canceled", 499 },           { "unknown", 500 },
+	{ "invalid_argument", 400 },   { "deadline_exceeded", 504 },
+	{ "not_found", 404 },          { "already_exists", 409 },
+	{ "permission_denied", 403 },  { "resource_exhausted", 429 },
+	{ "failed_precondition", 400 }, { "aborted", 409 },
+	{ "unimplemented", 501 },      { "internal", 500 },
+	{ "unavailable", 503 },        { "unauthenticated", 401 },
+};
+
+static int code_status(const char *code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (strcmp(codes[i].code, code) == 0)
+			return codes[i].status;
+	return 500;
+}
+
+/* The code of the protocol for an error of v1. */
+static const char *rpc_code(const struct api_error *err)
+{
+	static const struct {
+		int status;
+		const char *code;
+	} by_status[] = {
+		{ 400, "invalid_argument" },    { 401, "unauthenticated" },
+		{ 403, "permission_denied" },   { 404, "not_found" },
+		{ 409, "failed_precondition" }, { 413, "resource_exhausted" },
+		{ 415, "invalid_argument" },    { 422, "invalid_argument" },
+		{ 429, "resource_exhausted" },  { 501, "unimplemented" },
+		{ 502, "unavailable" },         { 503, "unavailable" },
+		{ 504, "deadline_exceeded" },   { 507, "resource_exhausted" },
+	};
+	int status = rest_status(err->code);
+
+	if (err->code == API_ERR_FILE_EXISTS)
+		return "already_exists";
+	for (size_t i = 0; i < ARRAY_SIZE(by_status); i++)
+		if (by_status[i].status == status)
+			return by_status[i].code;
+	return "internal";
+}
+
+static void rpc_to_json(struct json *j, const char *key, const char *code,
+			const char *message)
+{
+	json_open(j, key, '{');
+	json_str(j, "code", code);
+	json_str(j, "message", message);
+	json_close(j, '}');
+}
+
+static void show_unary(struct call *c, const char *code, const char *message)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+	struct json j = { .out = &out };
+	const struct http_header headers[] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+	};
+
+	rpc_to_json(&j, NULL, code, message);
+	c->answered = true;
+	(void)http_respond(c->req, code_status(code), headers, ARRAY_SIZE(headers),
+			   out.data, out.len);
+}
+
+void e2b_end_stream(struct call *c, const char *code, const char *message)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192), framed = BUF_INIT(8192);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	rpc_to_json(&j, "error", code, message);
+	json_close(&j, '}');
+	envelope_put(&framed, ENVELOPE_LAST, out.data, out.len);
+	envelope_begin(c);
+	(void)http_write(c->req, framed.data, framed.len);
+	(void)http_end(c->req);
+}
+
+void e2b_show_unary(struct call *c, const struct api_error *err)
+{
+	show_unary(c, rpc_code(err), err->message);
+}
+
+void e2b_show_stream(struct call *c, const struct api_error *err)
+{
+	e2b_end_stream(c, rpc_code(err), err->message);
+}
+
+void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	if (c->answered)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (((const struct e2b_op *)c->route.op)->form == E2B_STREAM)
+		e2b_end_stream(c, code, text);
+	else
+		show_unary(c, code, text);
+}
+
+/* --------------------------------------------------------------- ports of a sandbox */
+
+static void show_proxy(struct call *c, int status, const char *message, int64_t port)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+	struct json j = { .out = &out };
+	const struct http_header headers[] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+	};
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "sandboxId", c->route.sandbox);
+	json_str(&j, "message", message);
+	if (port)
+		json_int(&j, "port", port);
+	json_int(&j, "code", status);
+	json_close(&j, '}');
+	c->answered = true;
+	(void)http_respond(c->req, status, headers, ARRAY_SIZE(headers), out.data,
+			   out.len);
+}
+
+void e2b_show_proxy(struct call *c, const struct api_error *err)
+{
+	if (err->code == API_ERR_PORT_CLOSED)
+		show_proxy(c, 502, "The sandbox is running but port is not open",
+			   c->route.number[1]);
+	else
+		show_proxy(c, api_code_status(err->code), err->message, 0);
+}
+
+void e2b_refuse_gone(struct call *c)
+{
+	if (!c->answered)
+		show_proxy(c, 502, "The sandbox was not found", 0);
+}

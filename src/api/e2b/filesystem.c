@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* filesystem.c - names and attributes of files: show, list, create, move, remove */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "api/e2b/fs_call.h"
+
+#define LIST_BYTES_MAX (64U << 20)
+#define LIST_MAX       100000 /* entries of one directory */
+
+/* Begin an operation for the field @field of the request. */
+static void fs_start(struct call *c, struct fs_call *f, const char *field,
+		     void (*next)(struct fs_call *f))
+{
+	const char *path = body_text(&c->body, field);
+	char user[64];
+
+	if (f)
+		f->next = next;
+	fs_begin(c, f, e2b_user(c, user), path ? path : "");
+}
+
+/* --------------------------------------------------------------------- show, create */
+
+void e2b_fs_stat(struct call *c)
+{
+	fs_start(c, calloc(1, sizeof(struct fs_call)), "path", fs_answer_entry);
+}
+
+static void fs_on_existing(void *ctx, struct files_answer *a,
+			   const struct warren_error *err)
+{
+	struct fs_call *f = ctx;
+	struct proto_found found;
+
+	if (err)
+		fs_fail(f, err);
+	else if (!file_entry(f->fc.call, a, NULL, &found))
+		return;
+	else if (S_ISDIR(found.is.mode))
+		e2b_refuse_rpc(f->fc.call, "already_exists",
+			       "directory already exists: %s", f->fc.path);
+	else
+		e2b_refuse_rpc(f->fc.call, "invalid_argument",
+			       "path already exists but it is not a directory: %s",
+			       f->fc.path);
+}
+
+static void fs_on_made(void *ctx, struct files_answer *a, const struct warren_error *err)
+{
+	struct fs_call *f = ctx;
+
+	if (err && err->code != EEXIST && err->code != ENOTDIR)
+		fs_fail(f, err);
+	else if (err || a->value == 0)
+		files_stat(f->fc.files, -1, f->fc.path, true, fs_on_existing, f);
+	else
+		fs_answer_entry(f);
+}
+
+static void fs_make_dir(struct fs_call *f)
+{
+	if (f->fc.path[1])
+		files_make_dirs(f->fc.files, f->fc.path, 0755, fs_on_made, f);
+	else
+		e2b_refuse_rpc(f->fc.call, "already_exists",
+			       "directory already exists: /");
+}
+
+void e2b_fs_make_dir(struct call *c)
+{
+	fs_start(c, calloc(1, sizeof(struct fs_call)), "path", fs_make_dir);
+}
+
+/* -------------------------------------------------------------------------- move */
+
+struct fs_move {
+	struct fs_call fs;
+	char to[4096];
+};
+
+static void fs_on_moved(void *ctx, struct files_answer *a UNUSED,
+			const struct warren_error *err)
+{
+	struct fs_move *m = ctx;
+
+	if (err) {
+		fs_fail(&m->fs, err);
+		return;
+	}
+	(void)strcpy(m->fs.fc.path, m->to);
+	fs_answer_entry(&m->fs);
+}
+
+static void fs_rename(struct fs_move *m)
+{
+	struct files_change change = { .verb = PROTO_RENAME, .dir = -1, .to = -1 };
+
+	files_change_one(m->fs.fc.files, change, m->fs.fc.path, m->to, fs_on_moved, m);
+}
+
+static void fs_on_parents(void *ctx, struct files_answer *a UNUSED,
+			  const struct warren_error *err)
+{
+	struct fs_move *m = ctx;
+
+	if (err)
+		fs_fail(&m->fs, err);
+	else
+		fs_rename(m);
+}
+
+static void fs_on_source(void *ctx, struct files_answer *a UNUSED,
+			 const struct warren_error *err)
+{
+	struct fs_move *m = ctx;
+	char parent[4096];
+	char *slash;
+
+	if (err) {
+		fs_fail(&m->fs, err);
+		return;
+	}
+	(void)strcpy(parent, m->to);
+	slash = strrchr(parent, '/');
+	if (!slash || slash == parent) {
+		fs_rename(m);
+		return;
+	}
+	*slash = '\0';
+	files_make_dirs(m->fs.fc.files, parent, 0755, fs_on_parents, m);
+}
+
+static void fs_move(struct fs_call *f)
+{
+	struct fs_move *m = (struct fs_move *)f;
+	const char *to = body_text(&f->fc.call->body, "destination");
+
+	if (fs_path(f, to ? to : "", m->to))
+		files_stat(f->fc.files, -1, f->fc.path, false, fs_on_source, m);
+}
+
+void e2b_fs_move(struct call *c)
+{
+	struct fs_move *m = calloc(1, sizeof(*m));
+
+	fs_start(c, m ? &m->fs : NULL, "source", fs_move);
+}
+
+/* ------------------------------------------------------------------------- remove */
+
+struct fs_remove {
+	struct fs_call fs;
+	struct tree_job *tree;
+};
+
+static void fs_remove_done(struct fs_call *f)
+{
+	struct fs_remove *r = (struct fs_remove *)f;
+
+	r->tree = tree_free(r->tree);
+}
+
+static void fs_removed(struct fs_call *f, const struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16);
+
+	if (err && err->code != ENOENT) {
+		fs_fail(f, err);
+		return;
+	}
+	buf_puts(&out, "{}");
+	call_json(f->fc.call, 200, &out);
+}
+
+static void fs_on_tree(void *ctx, int r, const struct warren_error *err)
+{
+	struct fs_remove *m = ctx;
+
+	m->tree = NULL;
+	fs_removed(&m->fs, r < 0 ? err : NULL);
+}
+
+static void fs_on_unlinked(void *ctx, struct files_answer *a UNUSED,
+			   const struct warren_error *err)
+{
+	struct fs_remove *m = ctx;
+	struct files_change change = { .verb = PROTO_UNLINK, .dir = -1, .to = -1 };
+
+	if (err && (err->code == EISDIR || err->code == EPERM))
+		tree_change(m->fs.fc.files, m->fs.fc.path, &change, fs_on_tree, m,
+			    &m->tree);
+	else
+		fs_removed(&m->fs, err);
+}
+
+static void fs_remove(struct fs_call *f)
+{
+	struct files_change change = { .verb = PROTO_UNLINK, .dir = -1, .to = -1 };
+
+	files_change_one(f->fc.files, change, f->fc.path, NULL, fs_on_unlinked, f);
+}
+
+void e2b_fs_remove(struct call *c)
+{
+	struct fs_remove *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->fs.done = fs_remove_done;
+	fs_start(c, r ? &r->fs : NULL, "path", fs_remove);
+}
+
+/* --------------------------------------------------------------------------- list */
+
+struct fs_listed {
+	struct fs_entry entry;
+	char *path, *target;
+};
+
+struct fs_list {
+	struct fs_call fs;
+	struct walk *walk;
+	struct file_target_op *finding;
+	struct fs_listed *all;
+	size_t n, room, at, bytes;
+};
+
+static void fs_list_done(struct fs_call *f)
+{
+	struct fs_list *l = (struct fs_list *)f;
+
+	l->walk = walk_free(l->walk);
+	l->finding = file_target_free(l->finding);
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->all[i].path);
+		free(l->all[i].target);
+	}
+	free(l->all);
+}
+
+static enum walk_say fs_list_on_entry(void *ctx, const struct walk_entry *e)
+{
+	struct fs_list *l = ctx;
+	struct fs_listed *all = l->all;
+
+	l->bytes += strlen(e->path) + sizeof(*all);
+	if (l->bytes > LIST_BYTES_MAX)
+		return WALK_STOP;
+	if (l->n == l->room) {
+		l->room = l->room ? l->room * 2 : 64;
+		all = reallocarray(l->all, l->room, sizeof(*all));
+		if (!all)
+			return WALK_STOP;
+		l->all = all;
+	}
+	all[l->n] = (struct fs_listed){ .entry.is = e->found->is,
+					.path = strdup(e->path) };
+	if (!all[l->n].path)
+		return WALK_STOP;
+	l->n++;
+	return WALK_ON;
+}
+
+static void fs_list_answer(struct fs_list *l)
+{
+	AUTO_BUF struct buf out = BUF_INIT(2 * LIST_BYTES_MAX);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_open(&j, "entries", '[');
+	for (size_t i = 0; i < l->n; i++) {
+		l->all[i].entry.path = l->all[i].path;
+		l->all[i].entry.target_path = l->all[i].target;
+		fs_entry_to_json(&l->fs, &l->all[i].entry, &j, NULL);
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	call_json(l->fs.fc.call, 200, &out);
+}
+
+static void fs_list_resolve(struct fs_list *l);
+
+static void fs_list_on_target(void *ctx, struct file_target *t,
+			      const struct warren_error *err)
+{
+	struct fs_list *l = ctx;
+	struct fs_listed *one = &l->all[l->at];
+
+	l->finding = NULL;
+	if (!err) {
+		(void)close(t->dir);
+		one->entry.resolved = t->exists;
+		one->entry.target = t->is;
+		one->target = strdup(t->path);
+	}
+	l->at++;
+	fs_list_resolve(l);
+}
+
+/* Find out where the links lead, one after another. */
+static void fs_list_resolve(struct fs_list *l)
+{
+	while (l->at < l->n && !S_ISLNK(l->all[l->at].entry.is.mode))
+		l->at++;
+	if (l->at == l->n)
+		fs_list_answer(l);
+	else
+		file_target_find(l->fs.fc.files, l->all[l->at].path, false,
+				 fs_list_on_target, l, &l->finding);
+}
+
+static void fs_list_on_end(void *ctx, int r, const struct warren_error *err)
+{
+	struct fs_list *l = ctx;
+
+	l->walk = NULL;
+	if (r < 0)
+		fs_fail(&l->fs, err);
+	else if (l->bytes > LIST_BYTES_MAX)
+		e2b_refuse_rpc(l->fs.fc.call, "resource_exhausted",
+			       "the list is too long: use a smaller depth");
+	else
+		fs_list_resolve(l);
+}
+
+static void fs_list(struct fs_call *f)
+{
+	struct fs_list *l = (struct fs_list *)f;
+	int64_t depth = body_int(&f->fc.call->body, "depth");
+	struct walk_options options = { .depth = depth > 0 ? (unsigned)depth : 1,
+					.sorted = LIST_MAX,
+					.entry = fs_list_on_entry,
+					.end = fs_list_on_end };
+
+	walk_start(f->fc.files, f->fc.path, &options, l, &l->walk);
+}
+
+void e2b_fs_list_dir(struct call *c)
+{
+	struct fs_list *l = calloc(1, sizeof(*l));
+
+	if (l)
+		l->fs.done = fs_list_done;
+	fs_start(c, l ? &l->fs : NULL, "path", fs_list);
+}

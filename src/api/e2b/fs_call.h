@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fs_call.h - shared by the operations on files
+ *
+ * The state of such an operation begins with a struct fs_call. fs_begin() finds the user
+ * and the accounts of the image, makes the path absolute, and calls `next`.
+ */
+#ifndef API_E2B_FS_CALL_H
+#define API_E2B_FS_CALL_H
+
+#include "api/e2b/internal.h"
+#include "api/v1/file.h"
+
+/* A file, with what its links lead to. */
+struct fs_entry {
+	struct proto_entry is;     /* the file itself */
+	bool resolved;             /* a link that leads to a file: */
+	struct proto_entry target; /* that file */
+	const char *path, *target_path;
+};
+
+struct fs_call {
+	struct file_call fc;
+	struct fs_entry entry; /* the answer */
+	char user[64];     /* "": the default of the sandbox */
+	const char *asked; /* the path as the client wrote it */
+	struct buf passwd, group;
+	struct file_target_op *finding; /* looks for the target of a link; NULL: not now */
+	void (*next)(struct fs_call *f);
+	void (*done)(struct fs_call *f); /* frees what is below; NULL: nothing */
+};
+
+/*
+ * Begin the operation for the file @asked, which must stay valid. Takes @f, which was
+ * allocated with calloc(3); NULL: out of memory.
+ */
+void fs_begin(struct call *c, struct fs_call *f, const char *user, const char *asked);
+/* Make another path absolute; false: refused. */
+bool fs_path(struct fs_call *f, const char *asked, char ret[4096]);
+/* Answer an RPC with the error of a file. */
+void fs_fail(struct fs_call *f, const struct warren_error *err);
+
+void fs_entry_to_json(const struct fs_call *f, const struct fs_entry *e, struct json *j,
+		      const char *key);
+/* Look at fc.path and answer {"entry": ...}. */
+void fs_answer_entry(struct fs_call *f);
+
+#endif /* API_E2B_FS_CALL_H */

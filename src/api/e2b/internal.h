@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - shared by the files of E2B's API */
+#ifndef API_E2B_INTERNAL_H
+#define API_E2B_INTERNAL_H
+
+#include "api/e2b/e2b.h"
+#include "api/v1/v1.h"
+#include "base/json.h"
+
+struct exec;
+
+#define ENVD_PORT        49983
+#define INTERPRETER_PORT 49999
+#define ENVD_VERSION     "0.9.1" /* SDKs use this to find out what is supported */
+
+/*
+ * Labels of a sandbox with this prefix belong to this API; no client can set them. All
+ * other labels are the sandbox's metadata.
+ */
+#define E2B_LABEL        "e2b:"
+#define E2B_LABEL_TEMPLATE E2B_LABEL "template" /* as the client named it */
+#define E2B_LABEL_RESUME E2B_LABEL "auto_resume"
+#define E2B_LABEL_TIMEOUT E2B_LABEL "timeout" /* in seconds */
+#define E2B_LABEL_TRAFFIC E2B_LABEL "private" /* its ports need a token */
+
+/* How the client of an operation expects an error. */
+enum e2b_form {
+	E2B_REST,   /* {"code": status, "message": ...} */
+	E2B_UNARY,  /* {"code": "not_found", "message": ...} */
+	E2B_STREAM, /* the last message of a stream, with status 200 */
+	E2B_PROXY,  /* with the id of the sandbox */
+};
+
+struct e2b_op {
+	struct api_op op;
+	enum e2b_form form;
+	bool public;  /* needs no access token */
+	bool streams; /* the handler reads the body itself */
+	v1_handler handler;
+};
+
+/* table.c: NULL: there is none; *@ret_allow says whether other methods exist. */
+const struct e2b_op *e2b_find_control(const char *method, const char *path,
+				      struct route *ret, bool *ret_allow);
+const struct e2b_op *e2b_find_data(uint16_t port, const char *method, const char *path,
+				   struct route *ret, bool *ret_allow);
+
+/* e2b.c */
+static inline struct e2b *call_e2b(const struct call *c)
+{
+	return c->face;
+}
+/* The token for the data plane of a sandbox; it stays the same while the sandbox exists. */
+#define E2B_TOKEN_LEN 40
+void e2b_token(const struct e2b *e, const char *id, const char *purpose,
+	       char ret[E2B_TOKEN_LEN + 1]);
+/* The value of a label; NULL: it has none. */
+const char *e2b_label(const struct sandbox *sandbox, const char *key);
+/* Decode a parameter of the query; false: it is missing or not valid. */
+bool e2b_query(const struct call *c, const char *name, char *ret, size_t size);
+/*
+ * Make sure that the sandbox runs, and call @next; otherwise the call is refused.
+ */
+void e2b_resume(struct call *c, void (*next)(struct call *c));
+
+/* errors.c */
+void e2b_show_rest(struct call *c, const struct api_error *err);
+void e2b_show_unary(struct call *c, const struct api_error *err);
+void e2b_show_stream(struct call *c, const struct api_error *err);
+void e2b_show_proxy(struct call *c, const struct api_error *err);
+/* End a stream that has begun with an error. */
+void e2b_end_stream(struct call *c, const char *code, const char *message);
+/* Answer an RPC with a code of its protocol. */
+void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+/* Answer with a status that v1 does not use for this error. */
+void e2b_refuse(struct call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The sandbox does not exist for a client of the data plane. */
+void e2b_refuse_gone(struct call *c);
+
+/* envelope.c */
+#define ENVELOPE_HEAD 5
+#define ENVELOPE_LAST 0x02
+#define ENVELOPE_MAX  (4U << 20)
+struct envelope_reader {
+	unsigned char head[ENVELOPE_HEAD];
+	size_t n_head;
+	struct buf body;
+};
+/* Append @size bytes of a message with its head. */
+void envelope_put(struct buf *out, unsigned flags, const char *data, size_t size);
+/*
+ * Take bytes from *@data. 1: a message is complete in r->body; call envelope_next() before
+ * the next call; 0: more bytes are needed; -EBADMSG: it is not valid, or too large.
+ */
+int envelope_take(struct envelope_reader *r, const char **data, size_t *n);
+void envelope_next(struct envelope_reader *r);
+/* Begin the response of a stream. */
+void envelope_begin(struct call *c);
+/*
+ * Collect the only message of a request, check it with the schema of the operation, and
+ * call the handler with it as the body of the call.
+ */
+void envelope_read(struct call *c);
+/* Parse and check a message; NULL: *@err says why. */
+json_t *envelope_parse(const struct api_schema *schema, const char *data, size_t n,
+		       struct api_error *err);
+
+/* create.c */
+void e2b_create_v1(struct call *c);
+void e2b_create_v2(struct call *c);
+/* Write the object Sandbox of a response. */
+void e2b_sandbox_to_json(struct call *c, const struct sandbox *sandbox, struct json *j);
+
+/*
+ * network.c: the field `network` for v1; NULL: the default of the service. @internet is
+ * allow_internet_access; -1: the request omits it.
+ */
+int e2b_network(struct body *network, int internet, json_t **ret, struct api_error *err);
+
+/* sandbox.c */
+void e2b_list(struct call *c);
+void e2b_list_running(struct call *c);
+void e2b_get(struct call *c);
+void e2b_kill(struct call *c);
+void e2b_timeout(struct call *c);
+void e2b_refresh(struct call *c);
+void e2b_pause(struct call *c);
+void e2b_connect_v1(struct call *c);
+void e2b_connect_v2(struct call *c);
+void e2b_resume_old(struct call *c);
+void e2b_metrics(struct call *c);
+void e2b_health(struct call *c);
+
+/* process.c */
+void e2b_process_start(struct call *c);
+void e2b_process_connect(struct call *c);
+void e2b_process_list(struct call *c);
+void e2b_process_send_input(struct call *c);
+void e2b_process_stream_input(struct call *c);
+void e2b_process_close_stdin(struct call *c);
+void e2b_process_send_signal(struct call *c);
+void e2b_process_update(struct call *c);
+
+/* A command that the data plane has started. */
+struct e2b_process {
+	struct e2b_process *next;
+	struct exec *exec; /* a reference */
+	char sandbox[ID_LEN + 1];
+	int pid;
+	int64_t ended_at; /* 0: it runs */
+	char *tag;        /* NULL: none */
+	json_t *config;   /* cmd, args, envs, cwd */
+};
+
+/*
+ * Find the command that the field `process` names. The caller releases it. NULL: refused.
+ */
+struct exec *process_find(struct call *c, const struct body *from, int *ret_pid);
+/* The bytes of the field `input`, which the caller frees; NULL: refused. */
+char *process_input(struct call *c, const struct body *from, bool pty, size_t *ret_n);
+
+/* process_stream.c: send the events of a command until it ends. */
+struct process_stream_options {
+	struct exec *exec; /* taken */
+	int pid;
+	bool from_start; /* all output; otherwise output from now on */
+	bool bounded;    /* the command has a time limit, which is that of the request */
+};
+void process_stream_begin(struct call *c, const struct process_stream_options *o);
+
+/* The user that the request names; NULL: the default of the sandbox. */
+const char *e2b_user(struct call *c, char room[64]);
+/* Make a path absolute; false: it is too long. */
+bool e2b_path(const struct sandbox *sandbox, const char *user, const char *path,
+	      char ret[4096]);
+void e2b_forget_processes(struct e2b *e);
+
+/* filesystem.c */
+void e2b_fs_stat(struct call *c);
+void e2b_fs_make_dir(struct call *c);
+void e2b_fs_move(struct call *c);
+void e2b_fs_list_dir(struct call *c);
+void e2b_fs_remove(struct call *c);
+
+/* watch.c */
+void e2b_fs_watch_dir(struct call *c);
+void e2b_fs_create_watcher(struct call *c);
+void e2b_fs_get_watcher_events(struct call *c);
+void e2b_fs_remove_watcher(struct call *c);
+
+/* file.c: may the client @operation ("read", "write") the file in the query? */
+bool e2b_may_use_file(struct call *c, const char *operation);
+void e2b_file_read(struct call *c);
+void e2b_file_write(struct call *c);
+void e2b_envd_health(struct call *c);
+void e2b_envd_envs(struct call *c);
+void e2b_envd_metrics(struct call *c);
+
+#endif /* API_E2B_INTERNAL_H */

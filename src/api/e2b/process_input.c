@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * process_input.c - input for a command over one long request
+ *
+ * Each message is written to the command before the next is read. The end of the request
+ * does not close its stdin.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+#include "base/base64.h"
+#include "service/exec/exec.h"
+
+struct input_stream {
+	struct envelope_reader reader;
+	struct exec *exec; /* NULL: the first message has not arrived */
+	bool ended;
+	bool feeding;
+	char *held; /* bytes that arrived together with the message that is being written */
+	size_t n_held;
+};
+
+static void input_gone(struct call *c)
+{
+	struct input_stream *s = c->state;
+
+	c->state = NULL;
+	if (!s)
+		return;
+	envelope_next(&s->reader);
+	(void)exec_unref(s->exec);
+	free(s->held);
+	free(s);
+}
+
+static void input_finish(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64);
+
+	envelope_put(&out, 0, "{}", 2);
+	envelope_put(&out, ENVELOPE_LAST, "{}", 2);
+	envelope_begin(c);
+	(void)http_write(c->req, out.data, out.len);
+	(void)http_end(c->req);
+}
+
+static void input_take(struct call *c, const char *data, size_t n);
+
+static void input_on_fed(void *ctx, int r, const struct warren_error *err UNUSED)
+{
+	struct call *c = ctx;
+	struct input_stream *s = c->state;
+	char *held;
+	size_t n;
+
+	if (c->req && s && !c->answered) {
+		s->feeding = false;
+		held = TAKE_PTR(s->held);
+		n = s->n_held;
+		s->n_held = 0;
+		if (r < 0) {
+			e2b_refuse_rpc(c, "internal",
+				       "error writing to stdin: stdin not enabled or closed");
+		} else {
+			input_take(c, held ? held : "", n);
+			if (!c->answered && !s->feeding && s->ended)
+				input_finish(c);
+			else if (!c->answered && !s->feeding)
+				http_resume(c->req);
+		}
+		free(held);
+	}
+	call_unref(c);
+}
+
+/* Handle one message; false: the call was refused. */
+static bool input_message(struct call *c, json_t *json)
+{
+	struct input_stream *s = c->state;
+	struct body body = { .schema = c->route.op->schema, .json = json };
+	struct body start = body_object(&body, "start"), data = body_object(&body, "data");
+	size_t n = 0;
+	char *bytes;
+	int pid = 0;
+
+	if (!s->exec) {
+		s->exec = start.json ? process_find(c, &start, &pid) : NULL;
+		if (!start.json)
+			e2b_refuse_rpc(c, "invalid_argument",
+				       "the first message must be 'start'");
+		return s->exec != NULL;
+	}
+	if (!data.json)
+		return true;
+	bytes = process_input(c, &data, exec_row(s->exec)->pty, &n);
+	if (!bytes)
+		return false;
+	s->feeding = true;
+	exec_feed(s->exec, bytes, n, false, input_on_fed, call_ref(c));
+	free(bytes);
+	return true;
+}
+
+static void input_take(struct call *c, const char *data, size_t n)
+{
+	struct input_stream *s = c->state;
+	struct api_error err = { 0 };
+	bool more = true;
+
+	while (more && n > 0 && !s->feeding) {
+		int r = envelope_take(&s->reader, &data, &n);
+		json_t *json = NULL;
+
+		if (r == 0)
+			return;
+		if (r == 1)
+			json = envelope_parse(c->route.op->schema, s->reader.body.data,
+					      s->reader.body.len, &err);
+		else
+			(void)api_error_set(&err, API_ERR_INVALID_REQUEST,
+					    "a message is not valid");
+		envelope_next(&s->reader);
+		more = json && input_message(c, json);
+		if (!json)
+			call_error(c, &err);
+		json_decref(json);
+	}
+	if (!more || n == 0)
+		return;
+	s->held = malloc(n);
+	if (!s->held) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	(void)memcpy(s->held, data, n);
+	s->n_held = n;
+}
+
+static void input_on_piece(struct http_request *req, const char *data, size_t n)
+{
+	struct call *c = req->user;
+	struct input_stream *s = c->state;
+
+	if (!s || c->answered)
+		return;
+	if (n == 0) {
+		s->ended = true;
+		if (!s->feeding)
+			input_finish(c);
+		return;
+	}
+	input_take(c, data, n);
+	if (!c->answered && s->feeding)
+		http_pause(req);
+}
+
+void e2b_process_stream_input(struct call *c)
+{
+	struct input_stream *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	c->state = s;
+	c->gone = input_gone;
+	if (c->req->has_body)
+		http_stream(c->req, input_on_piece);
+	else
+		input_finish(c);
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox.c - operations on sandboxes: list, show, pause, connect, end */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+#include "base/clock.h"
+#include "base/date.h"
+#include "base/parse.h"
+#include "base/percent.h"
+#include "config/config.h"
+#include "service/exec/exec.h"
+
+#define PAGE_MAX     100
+#define METADATA_MAX 16
+#define TIMEOUT_V1   15
+#define TIMEOUT_V2   300
+#define RESUME_LEAST 300 /* seconds that a sandbox runs after it was resumed by a request */
+
+/* The sandbox in the path; NULL: the call was refused. */
+static struct sandbox *control_find(struct call *c)
+{
+	bool all = c->caller.scopes & V1_SCOPE_ADMIN;
+	struct sandbox *sandbox = sandbox_find(
+		c->v1->service, all ? NULL : c->caller.tenant, c->route.sandbox);
+
+	if (!sandbox || sandbox_row(sandbox)->state == SANDBOX_DELETING) {
+		e2b_refuse(c, 404,
+			   "Sandbox \"%.64s\" doesn't exist or you don't have access to it",
+			   c->route.param[0]);
+		return NULL;
+	}
+	return sandbox;
+}
+
+static bool is_paused(enum sandbox_state state)
+{
+	return state == SANDBOX_PAUSED || state == SANDBOX_HIBERNATED ||
+	       state == SANDBOX_STOPPED;
+}
+
+/* -------------------------------------------------------------------------- show */
+
+static void show_time(struct json *j, const char *key, int64_t time)
+{
+	char text[DATE_SIZE];
+
+	date_iso(text, service_wall(time));
+	json_str(j, key, text);
+}
+
+static void show_metadata(struct json *j, const struct sandbox_row *row)
+{
+	json_open(j, "metadata", '{');
+	for (size_t i = 0; i < row->n_labels; i++)
+		if (strncmp(row->labels[i].key, E2B_LABEL, strlen(E2B_LABEL)) != 0)
+			json_str(j, row->labels[i].key, row->labels[i].value);
+	json_close(j, '}');
+}
+
+static const char *row_label(const struct sandbox_row *row, const char *key)
+{
+	for (size_t i = 0; i < row->n_labels; i++)
+		if (strcmp(row->labels[i].key, key) == 0)
+			return row->labels[i].value;
+	return NULL;
+}
+
+/* A sandbox without a limit may use the whole machine. */
+static uint64_t show_megabytes(uint64_t bytes)
+{
+	return bytes >> 20;
+}
+
+static void show_listed(struct json *j, const struct sandbox_row *row)
+{
+	const char *template = row_label(row, E2B_LABEL_TEMPLATE);
+	bool paused = is_paused(row->state);
+
+	json_str(j, "sandboxID", row->id);
+	json_str(j, "templateID", template ? template : row->image ? row->image : "");
+	if (template)
+		json_str(j, "alias", template);
+	json_str(j, "clientID", "warren");
+	show_time(j, "startedAt", row->created_at);
+	show_time(j, "endAt",
+		  paused || !row->expires_at ? row->changed_at : row->expires_at);
+	json_u64(j, "cpuCount", (row->cpu_millis + 999) / 1000);
+	json_u64(j, "memoryMB", show_megabytes(row->memory));
+	json_u64(j, "diskSizeMB", show_megabytes(row->disk));
+	show_metadata(j, row);
+	json_str(j, "state", paused ? "paused" : "running");
+	json_str(j, "envdVersion", ENVD_VERSION);
+}
+
+void e2b_get(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct json j = { .out = &out };
+	const struct sandbox *sandbox = control_find(c);
+	const struct sandbox_row *row;
+	char token[E2B_TOKEN_LEN + 1];
+	json_t *spec;
+	const char *on_ttl;
+
+	if (!sandbox)
+		return;
+	row = sandbox_row(sandbox);
+	spec = json_loads(row->spec ? row->spec : "{}", 0, NULL);
+	on_ttl = json_string_value(json_object_get(spec, "on_ttl"));
+	json_open(&j, NULL, '{');
+	show_listed(&j, row);
+	e2b_token(call_e2b(c), row->id, "envd", token);
+	json_str(&j, "envdAccessToken", token);
+	json_str(&j, "domain", NULL);
+	json_open(&j, "lifecycle", '{');
+	json_str(&j, "onTimeout", on_ttl && strcmp(on_ttl, "delete") != 0 ? "pause" : "kill");
+	json_bool(&j, "autoResume", row_label(row, E2B_LABEL_RESUME) != NULL);
+	json_close(&j, '}');
+	if (is_paused(row->state))
+		json_str(&j, "pauseMode",
+			 row->state == SANDBOX_PAUSED ? "full" : "filesystem");
+	json_close(&j, '}');
+	json_decref(spec);
+	call_json(c, 200, &out);
+}
+
+/* -------------------------------------------------------------------------- list */
+
+struct listing {
+	struct json json;
+	const char *template; /* NULL: any */
+	int64_t started_after;
+	size_t limit, n;
+	uint64_t last;
+	bool more;
+};
+
+static int list_one(void *ctx, const struct sandbox_row *row)
+{
+	struct listing *l = ctx;
+	const char *template = row_label(row, E2B_LABEL_TEMPLATE);
+
+	if ((l->template && (!template || strcmp(template, l->template) != 0)) ||
+	    service_wall(row->created_at) < l->started_after) {
+		l->last = row->seq;
+		return 0;
+	}
+	if (l->n == l->limit) {
+		l->more = true;
+		return 1;
+	}
+	l->last = row->seq;
+	l->n++;
+	json_open(&l->json, NULL, '{');
+	show_listed(&l->json, row);
+	json_close(&l->json, '}');
+	return 0;
+}
+
+/*
+ * Metadata to filter by is encoded three times: the parameter of the query, the list of
+ * pairs, and each key and value.
+ */
+struct metadata {
+	char text[8192];
+	struct db_label labels[METADATA_MAX];
+	size_t n;
+};
+
+static bool metadata_decode(char *text)
+{
+	return percent_decode(text, strlen(text), true, text, strlen(text) + 1) >= 0;
+}
+
+static bool metadata_read(struct call *c, struct metadata *m)
+{
+	char *at = m->text, *next;
+
+	m->n = 0;
+	if (!e2b_query(c, "metadata", m->text, sizeof(m->text)) || !m->text[0])
+		return true;
+	if (!metadata_decode(m->text))
+		return false;
+	for (; at; at = next) {
+		char *value = strchr(at, '=');
+
+		next = strchr(at, '&');
+		if (!value || (next && next < value) || m->n == METADATA_MAX)
+			return false;
+		*value++ = '\0';
+		if (next)
+			*next++ = '\0';
+		if (!metadata_decode(at) || !metadata_decode(value))
+			return false;
+		m->labels[m->n++] = (struct db_label){ at, value };
+	}
+	return true;
+}
+
+#define RUNNING (1U << SANDBOX_RUNNING)
+#define PAUSED \
+	(1U << SANDBOX_PAUSED | 1U << SANDBOX_HIBERNATED | 1U << SANDBOX_STOPPED)
+
+static bool list_states(struct call *c, uint32_t *ret)
+{
+	char text[64];
+	const char *at = text;
+
+	*ret = RUNNING | PAUSED;
+	if (!e2b_query(c, "state", text, sizeof(text)) || !text[0])
+		return true;
+	*ret = 0;
+	while (*at) {
+		size_t n = strcspn(at, ",");
+
+		if (n == 7 && memcmp(at, "running", 7) == 0)
+			*ret |= RUNNING;
+		else if (n == 6 && memcmp(at, "paused", 6) == 0)
+			*ret |= PAUSED;
+		else
+			return false;
+		at += n + (at[n] == ',');
+	}
+	return true;
+}
+
+static bool list_number(struct call *c, const char *name, uint64_t most, uint64_t *ret)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+	char text[64];
+
+	return !e2b_query(c, name, text, sizeof(text)) || !text[0] ||
+	       parse_u64(text, most, ret, &why) == 0;
+}
+
+static void list_answer(struct call *c, struct listing *l, uint32_t states)
+{
+	char next[32], running[32];
+	uint64_t count[SANDBOX_STATE_MAX] = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct http_header headers[4] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+	};
+	size_t n = 2;
+
+	json_close(&l->json, ']');
+	if (l->json.out->failed) {
+		call_refuse(c, API_ERR_OVERLOADED, "not enough memory for the answer");
+		return;
+	}
+	if (l->more) {
+		(void)snprintf(next, sizeof(next), "%ju", (uintmax_t)l->last);
+		headers[n++] = (struct http_header){ "X-Next-Token", next };
+	}
+	if (states & RUNNING &&
+	    db_count_sandboxes(service_db(c->v1->service), count, &err) == 0) {
+		(void)snprintf(running, sizeof(running), "%ju",
+			       (uintmax_t)count[SANDBOX_RUNNING]);
+		headers[n++] = (struct http_header){ "X-Total-Running", running };
+	}
+	c->answered = true;
+	(void)http_respond(c->req, 200, headers, n, l->json.out->data, l->json.out->len);
+}
+
+static void list_sandboxes(struct call *c, uint32_t states)
+{
+	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
+	static struct metadata metadata; /* there is one thread */
+	struct listing l = { .json = { .out = &out }, .limit = PAGE_MAX };
+	struct sandbox_filter filter = { .owner = c->caller.tenant, .states = states };
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t limit = PAGE_MAX;
+	char template[257], after[64];
+
+	if (!metadata_read(c, &metadata)) {
+		e2b_refuse(c, 400, "metadata: must be an encoded list of key=value");
+		return;
+	}
+	if (!list_number(c, "nextToken", INT64_MAX, &filter.before)) {
+		e2b_refuse(c, 400, "Invalid next token");
+		return;
+	}
+	if (!list_number(c, "limit", PAGE_MAX, &limit) || limit == 0) {
+		e2b_refuse(c, 400, "limit: must be from 1 to 100");
+		return;
+	}
+	l.limit = (size_t)limit;
+	filter.labels = metadata.labels;
+	filter.n_labels = metadata.n;
+	if (e2b_query(c, "template", template, sizeof(template)) && template[0])
+		l.template = template;
+	if (e2b_query(c, "startedAfter", after, sizeof(after)) && after[0] &&
+	    date_parse_ms(after, &l.started_after) < 0) {
+		e2b_refuse(c, 400, "startedAfter: must be a time like "
+				   "2026-01-20T15:04:05Z");
+		return;
+	}
+	json_open(&l.json, NULL, '[');
+	if (db_list_sandboxes(service_db(c->v1->service), &filter, list_one, &l, &err) < 0)
+		call_fail(c, &err);
+	else
+		list_answer(c, &l, states);
+}
+
+void e2b_list(struct call *c)
+{
+	uint32_t states;
+
+	if (!list_states(c, &states))
+		e2b_refuse(c, 400, "state: must be a list of 'running' and 'paused'");
+	else
+		list_sandboxes(c, states);
+}
+
+void e2b_list_running(struct call *c)
+{
+	list_sandboxes(c, RUNNING);
+}
+
+/* ------------------------------------------------------------------ end and lifetime */
+
+static void control_on_done(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req)
+		call_empty(c, 204);
+	call_unref(c);
+}
+
+void e2b_kill(struct call *c)
+{
+	struct sandbox *sandbox = control_find(c);
+
+	if (sandbox)
+		sandbox_delete(sandbox, control_on_done, call_ref(c));
+}
+
+/* Set the end of the sandbox; @extend: never to an earlier time. False: refused. */
+static bool set_end(struct call *c, struct sandbox *sandbox, int64_t seconds, bool extend)
+{
+	const struct sandbox_row *row = sandbox_row(sandbox);
+	uint64_t max = c->v1->config->max.ttl_ms;
+	int64_t end = service_time() + (seconds > 0 ? seconds : 0) * 1000;
+	struct sandbox_change change = { .sets_times = true,
+					 .expires_at = end,
+					 .idle_timeout_ms = row->idle_timeout_ms,
+					 .wake_on_use = -1 };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (max && (uint64_t)seconds * 1000 > max) {
+		e2b_refuse(c, 400, "Timeout cannot be greater than %ju hours",
+			   (uintmax_t)(max / 3600000));
+		return false;
+	}
+	if (extend && row->expires_at >= end)
+		return true;
+	if (sandbox_change(sandbox, &change, &err) < 0) {
+		call_fail(c, &err);
+		return false;
+	}
+	return true;
+}
+
+void e2b_timeout(struct call *c)
+{
+	struct sandbox *sandbox = control_find(c);
+
+	if (!sandbox)
+		return;
+	if (is_paused(sandbox_row(sandbox)->state))
+		e2b_refuse(c, 404, "Sandbox \"%s\" is paused", c->route.sandbox);
+	else if (set_end(c, sandbox, body_int(&c->body, "timeout"), false))
+		call_empty(c, 204);
+}
+
+void e2b_refresh(struct call *c)
+{
+	struct sandbox *sandbox = control_find(c);
+	int64_t seconds = body_has(&c->body, "duration") ? body_int(&c->body, "duration")
+							 : TIMEOUT_V1;
+
+	if (sandbox && set_end(c, sandbox, seconds, true))
+		call_empty(c, 204);
+}
+
+/* -------------------------------------------------------------------- pause, connect */
+
+void e2b_pause(struct call *c)
+{
+	struct sandbox *sandbox = control_find(c);
+	bool memory = !body_has(&c->body, "memory") || body_bool(&c->body, "memory");
+
+	if (!sandbox)
+		return;
+	if (is_paused(sandbox_row(sandbox)->state))
+		e2b_refuse(c, 409,
+			   "Error pausing sandbox - sandbox '%s' is already paused",
+			   c->route.sandbox);
+	else if (memory)
+		sandbox_pause(sandbox, true, control_on_done, call_ref(c));
+	else
+		sandbox_hibernate(sandbox, 0, control_on_done, call_ref(c));
+}
+
+struct connecting {
+	int64_t timeout;
+	int status; /* of the answer: 201 if the sandbox was resumed */
+};
+
+static void connect_gone(struct call *c)
+{
+	free(TAKE_PTR(c->state));
+}
+
+static void connect_answer(struct call *c, const struct sandbox *sandbox, int status)
+{
+	AUTO_BUF struct buf out = BUF_INIT(65536);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	e2b_sandbox_to_json(c, sandbox, &j);
+	json_close(&j, '}');
+	call_json(c, status, &out);
+}
+
+static void connect_on_running(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+	struct connecting *k = c->state;
+	struct sandbox *sandbox =
+		c->req && k ? sandbox_find(c->v1->service, NULL, c->route.sandbox) : NULL;
+
+	if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req && !sandbox)
+		(void)control_find(c);
+	else if (sandbox && set_end(c, sandbox, k->timeout, k->status == 200))
+		connect_answer(c, sandbox, k->status);
+	call_unref(c);
+}
+
+static void connect_sandbox(struct call *c, int64_t otherwise)
+{
+	struct sandbox *sandbox = control_find(c);
+	struct connecting *k = sandbox ? calloc(1, sizeof(*k)) : NULL;
+	enum sandbox_state state;
+
+	if (!sandbox)
+		return;
+	if (!k) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	state = sandbox_row(sandbox)->state;
+	k->timeout = body_has(&c->body, "timeout") ? body_int(&c->body, "timeout")
+						   : otherwise;
+	k->status = is_paused(state) ? 201 : 200;
+	c->state = k;
+	c->gone = connect_gone;
+	if (k->timeout <= 0)
+		e2b_refuse(c, 400, "Timeout must be greater than 0");
+	else if (state == SANDBOX_PAUSED)
+		sandbox_pause(sandbox, false, connect_on_running, call_ref(c));
+	else if (is_paused(state))
+		sandbox_start(sandbox, connect_on_running, call_ref(c));
+	else
+		connect_on_running(call_ref(c), 0, NULL);
+}
+
+void e2b_connect_v1(struct call *c)
+{
+	connect_sandbox(c, TIMEOUT_V1);
+}
+
+void e2b_connect_v2(struct call *c)
+{
+	connect_sandbox(c, TIMEOUT_V2);
+}
+
+void e2b_resume_old(struct call *c)
+{
+	const struct sandbox *sandbox = control_find(c);
+
+	if (!sandbox)
+		return;
+	if (!is_paused(sandbox_row(sandbox)->state))
+		e2b_refuse(c, 409, "sandbox '%s' is already running", c->route.sandbox);
+	else
+		connect_sandbox(c, TIMEOUT_V1);
+}
+
+/* -------------------------------------------------------------------------- others */
+
+void e2b_metrics(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64);
+
+	if (!control_find(c))
+		return;
+	buf_puts(&out, "[]");
+	call_json(c, 200, &out);
+}
+
+void e2b_health(struct call *c)
+{
+	call_text(c, "text/plain", "Health check successful", 23);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * table.c - the operations of E2B's API, and what their requests may contain
+ *
+ * A field that is not listed is refused, so that no client believes that it has an effect.
+ * A field with null counts as omitted.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+#include "base/percent.h"
+
+/* -------------------------------------------------------------------------- schemas */
+
+/* clang-format off */
+#define SCHEMA(...) (&(const struct api_schema){ __VA_ARGS__ })
+#define TEXT(max)   SCHEMA(.types = API_STRING, .max_len = (max))
+#define WORDS(...)  SCHEMA(.types = API_STRING, .max_len = UINT32_MAX, \
+			   .words = (const char *const[]){ __VA_ARGS__ }, \
+			   .n_words = sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define INTEGER(low, high) SCHEMA(.types = API_INTEGER, .min = (low), .max = (high))
+#define BOOLEAN     SCHEMA(.types = API_BOOLEAN)
+#define LIST(most, of) SCHEMA(.types = API_ARRAY, .max_len = (most), .items = (of))
+#define MAP(most, of)  SCHEMA(.types = API_OBJECT, .max_len = (most), .items = (of), .names = TEXT(4096))
+#define OBJECT_OF(list, ...) SCHEMA(.types = API_OBJECT, .max_len = UINT32_MAX, \
+			   .fields = (list), .n_fields = sizeof(list) / sizeof((list)[0]), __VA_ARGS__)
+#define EMPTY       SCHEMA(.types = API_OBJECT, .max_len = UINT32_MAX)
+#define FIELDS(name) static const struct api_field name[]
+
+#define ENVS     MAP(1024, TEXT(131072))
+#define METADATA MAP(256, TEXT(4096))
+#define PATH     TEXT(4095)
+#define BASE64   SCHEMA(.types = API_STRING, .max_len = UINT32_MAX, .format = API_FORMAT_BASE64)
+/* About 30 years, as many as other times of the service can hold. */
+#define SECONDS  INTEGER(INT32_MIN, 946080000)
+
+/* Fields are sorted by name: the first that is required has bit 0. */
+FIELDS(auto_resume_fields) = { { "enabled", BOOLEAN } };
+FIELDS(volume_mount_fields) = { { "name", TEXT(128) }, { "path", PATH } };
+FIELDS(transform_fields) = { { "headers", MAP(20, TEXT(8192)) } };
+FIELDS(rule_fields) = { { "transform", OBJECT_OF(transform_fields) } };
+FIELDS(network_fields) = {
+	{ "allowOut", LIST(256, TEXT(256)) },
+	{ "allowPackageManagers", BOOLEAN },
+	{ "allowPublicTraffic", BOOLEAN },
+	{ "allow_internet_access", BOOLEAN },
+	{ "denyOut", LIST(256, TEXT(256)) },
+	{ "rules", MAP(10, LIST(1, OBJECT_OF(rule_fields))) },
+};
+FIELDS(create_fields) = {
+	{ "allow_internet_access", BOOLEAN },
+	{ "autoPause", BOOLEAN },
+	{ "autoPauseMemory", BOOLEAN },
+	{ "autoResume", OBJECT_OF(auto_resume_fields) },
+	{ "envVars", ENVS },
+	{ "metadata", METADATA },
+	{ "network", OBJECT_OF(network_fields) },
+	{ "secure", BOOLEAN },
+	{ "templateID", TEXT(256) },
+	{ "timeout", SECONDS },
+	{ "volumeMounts", LIST(16, OBJECT_OF(volume_mount_fields, .required = 3)) },
+};
+FIELDS(timeout_fields) = { { "timeout", SECONDS } };
+FIELDS(refresh_fields) = { { "duration", SECONDS } };
+FIELDS(pause_fields) = { { "memory", BOOLEAN }, { "requireHealthyGuest", BOOLEAN } };
+FIELDS(connect_fields) = { { "memory", BOOLEAN }, { "timeout", SECONDS } };
+FIELDS(resume_fields) = {
+	{ "autoPause", BOOLEAN }, { "memory", BOOLEAN }, { "timeout", SECONDS },
+};
+
+FIELDS(selector_fields) = { { "pid", INTEGER(0, INT32_MAX) }, { "tag", TEXT(256) } };
+#define SELECTOR OBJECT_OF(selector_fields)
+FIELDS(config_fields) = {
+	{ "args", LIST(16384, TEXT(131072)) },
+	{ "cmd", TEXT(4096) },
+	{ "cwd", PATH },
+	{ "envs", ENVS },
+};
+FIELDS(size_fields) = { { "cols", INTEGER(0, 65535) }, { "rows", INTEGER(0, 65535) } };
+FIELDS(pty_fields) = { { "size", OBJECT_OF(size_fields) } };
+FIELDS(start_fields) = {
+	{ "process", OBJECT_OF(config_fields, .required = 2) },
+	{ "pty", OBJECT_OF(pty_fields) },
+	{ "stdin", BOOLEAN },
+	{ "tag", TEXT(256) },
+};
+FIELDS(process_fields) = { { "process", SELECTOR } };
+FIELDS(input_fields) = { { "pty", BASE64 }, { "stdin", BASE64 } };
+FIELDS(send_fields) = { { "input", OBJECT_OF(input_fields) }, { "process", SELECTOR } };
+FIELDS(signal_fields) = {
+	{ "process", SELECTOR },
+	{ "signal", WORDS("SIGNAL_UNSPECIFIED", "SIGNAL_SIGTERM", "SIGNAL_SIGKILL") },
+};
+FIELDS(update_fields) = { { "process", SELECTOR }, { "pty", OBJECT_OF(pty_fields) } };
+FIELDS(stream_start_fields) = { { "process", SELECTOR } };
+FIELDS(stream_data_fields) = { { "input", OBJECT_OF(input_fields) } };
+FIELDS(stream_input_fields) = {
+	{ "data", OBJECT_OF(stream_data_fields) },
+	{ "keepalive", EMPTY },
+	{ "start", OBJECT_OF(stream_start_fields) },
+};
+
+FIELDS(path_fields) = { { "path", PATH } };
+FIELDS(list_dir_fields) = { { "depth", INTEGER(0, 256) }, { "path", PATH } };
+FIELDS(move_fields) = { { "destination", PATH }, { "source", PATH } };
+FIELDS(watch_fields) = {
+	{ "allowNetworkMounts", BOOLEAN }, { "includeEntry", BOOLEAN },
+	{ "path", PATH }, { "recursive", BOOLEAN },
+};
+FIELDS(watcher_fields) = { { "watcherId", TEXT(64) } };
+
+/* ------------------------------------------------------------------------ operations */
+
+#define BODY(list, ...) .op.body = API_BODY_JSON, .op.body_type = "application/json", \
+	.op.nulls = true, .op.max_body = 4U << 20, .op.schema = OBJECT_OF(list, __VA_ARGS__)
+#define NO_FIELDS .op.body = API_BODY_JSON, .op.body_type = "application/json", \
+	.op.nulls = true, .op.max_body = 4096, .op.schema = EMPTY
+#define ON(m, p, what) .op.method = API_##m, .op.path = (p), .op.id = "e2b " #what, .handler = e2b_##what
+#define MAY(s) .op.scope = V1_SCOPE_##s
+
+static const struct e2b_op control[] = {
+	{ ON(POST, "/v2/sandboxes", create_v2), MAY(WRITE), BODY(create_fields) },
+	{ ON(POST, "/sandboxes", create_v1), MAY(WRITE), BODY(create_fields) },
+	{ ON(GET, "/v2/sandboxes", list), MAY(READ) },
+	{ ON(GET, "/sandboxes", list_running), MAY(READ) },
+	{ ON(GET, "/sandboxes/{}", get), MAY(READ) },
+	{ ON(DELETE, "/sandboxes/{}", kill), MAY(WRITE) },
+	{ ON(POST, "/sandboxes/{}/timeout", timeout), MAY(WRITE), BODY(timeout_fields, .required = 1), .op.body_required = true },
+	{ ON(POST, "/sandboxes/{}/refreshes", refresh), MAY(WRITE), BODY(refresh_fields) },
+	{ ON(POST, "/sandboxes/{}/pause", pause), MAY(WRITE), BODY(pause_fields) },
+	{ ON(POST, "/v2/sandboxes/{}/connect", connect_v2), MAY(WRITE), BODY(connect_fields) },
+	{ ON(POST, "/sandboxes/{}/connect", connect_v1), MAY(WRITE), BODY(connect_fields) },
+	{ ON(POST, "/sandboxes/{}/resume", resume_old), MAY(WRITE), BODY(resume_fields) },
+	{ ON(GET, "/sandboxes/{}/metrics", metrics), MAY(READ) },
+	{ ON(GET, "/health", health) },
+};
+
+#define UNARY(p, what, list, ...) { ON(POST, p, what), .form = E2B_UNARY, BODY(list, __VA_ARGS__) }
+#define STREAM(p, what, list, ...) { ON(POST, p, what), .form = E2B_STREAM, BODY(list, __VA_ARGS__) }
+#define PROCESS    "/process.Process/"
+#define FILESYSTEM "/filesystem.Filesystem/"
+
+static const struct e2b_op data[] = {
+	STREAM(PROCESS "Start", process_start, start_fields, .required = 1),
+	STREAM(PROCESS "Connect", process_connect, process_fields, .required = 1),
+	{ ON(POST, PROCESS "List", process_list), .form = E2B_UNARY, NO_FIELDS },
+	UNARY(PROCESS "SendInput", process_send_input, send_fields, .required = 3),
+	{ ON(POST, PROCESS "StreamInput", process_stream_input), .form = E2B_STREAM, BODY(stream_input_fields), .streams = true },
+	UNARY(PROCESS "CloseStdin", process_close_stdin, process_fields, .required = 1),
+	UNARY(PROCESS "SendSignal", process_send_signal, signal_fields, .required = 3),
+	UNARY(PROCESS "Update", process_update, update_fields, .required = 1),
+	UNARY(FILESYSTEM "Stat", fs_stat, path_fields),
+	UNARY(FILESYSTEM "MakeDir", fs_make_dir, path_fields),
+	UNARY(FILESYSTEM "Move", fs_move, move_fields),
+	UNARY(FILESYSTEM "ListDir", fs_list_dir, list_dir_fields),
+	UNARY(FILESYSTEM "Remove", fs_remove, path_fields),
+	STREAM(FILESYSTEM "WatchDir", fs_watch_dir, watch_fields),
+	UNARY(FILESYSTEM "CreateWatcher", fs_create_watcher, watch_fields),
+	UNARY(FILESYSTEM "GetWatcherEvents", fs_get_watcher_events, watcher_fields, .required = 1),
+	UNARY(FILESYSTEM "RemoveWatcher", fs_remove_watcher, watcher_fields, .required = 1),
+	{ ON(GET, "/files", file_read), .public = true },
+	{ ON(POST, "/files", file_write), .public = true, .streams = true },
+	{ ON(GET, "/health", envd_health), .public = true },
+	{ ON(GET, "/envs", envd_envs) },
+	{ ON(GET, "/metrics", envd_metrics) },
+};
+/* clang-format on */
+
+/* ------------------------------------------------------------------------- routes */
+
+/* Does the path match? A segment "{}" is decoded to the next parameter. */
+static bool table_matches(const char *pattern, const char *path, struct route *ret)
+{
+	size_t used = 0;
+
+	ret->n_params = 0;
+	while (*pattern || *path) {
+		size_t n = strcspn(path + (*path == '/'), "/");
+		size_t m = strcspn(pattern + (*pattern == '/'), "/");
+		ssize_t len;
+
+		if (*pattern != '/' || *path != '/')
+			return false;
+		pattern++;
+		path++;
+		if (m == 2 && memcmp(pattern, "{}", 2) == 0 && n > 0 &&
+		    ret->n_params < ROUTE_PARAMS_MAX) {
+			len = percent_decode(path, n, false, ret->text + used,
+					     sizeof(ret->text) - used);
+			if (len <= 0)
+				return false;
+			ret->param[ret->n_params++] = ret->text + used;
+			used += (size_t)len + 1;
+		} else if (m != n || memcmp(pattern, path, n) != 0) {
+			return false;
+		}
+		pattern += m;
+		path += n;
+	}
+	return true;
+}
+
+static const struct e2b_op *table_find(const struct e2b_op *ops, size_t n,
+				       const char *method, const char *path,
+				       struct route *ret, bool *ret_other)
+{
+	static const char *const names[API_METHOD_COUNT] = {
+		[API_GET] = "GET",     [API_POST] = "POST",     [API_PUT] = "PUT",
+		[API_PATCH] = "PATCH", [API_DELETE] = "DELETE",
+	};
+
+	*ret_other = false;
+	*ret = (struct route){ .head = strcmp(method, "HEAD") == 0 };
+	for (size_t i = 0; i < n; i++) {
+		if (!table_matches(ops[i].op.path, path, ret))
+			continue;
+		if (strcmp(names[ops[i].op.method], ret->head ? "GET" : method) == 0)
+			return &ops[i];
+		*ret_other = true;
+	}
+	return NULL;
+}
+
+const struct e2b_op *e2b_find_control(const char *method, const char *path,
+				      struct route *ret, bool *ret_allow)
+{
+	return table_find(control, ARRAY_SIZE(control), method, path, ret, ret_allow);
+}
+
+const struct e2b_op *e2b_find_data(uint16_t port, const char *method, const char *path,
+				   struct route *ret, bool *ret_allow)
+{
+	*ret_allow = false;
+	*ret = (struct route){ 0 };
+	if (port != ENVD_PORT)
+		return NULL;
+	return table_find(data, ARRAY_SIZE(data), method, path, ret, ret_allow);
+}

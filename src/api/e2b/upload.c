@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * upload.c - write files: one as the body of a request, or several as a form
+ *
+ * A piece of the request is taken apart step by step, and each step waits for the one
+ * before it: open a file, write to it. Until the piece is done, the client has to wait.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "api/e2b/fs_call.h"
+#include "api/multipart.h"
+#include "service/files/file_writer.h"
+
+#define PARTS_MAX 1000
+
+struct upload {
+	struct fs_call fs;
+	struct multipart form;
+	bool raw; /* the body is the only file */
+	char asked[4096];
+	struct buf piece; /* the bytes that are being taken apart */
+	size_t at;
+	bool busy;  /* a step is not done */
+	bool ended; /* the whole body has arrived */
+	int fd;     /* the file that is being written; -1: none */
+	struct file_writer *writer;
+	uint32_t stream;
+	char path[4096];
+	struct buf out;
+	struct json json;
+};
+
+static void upload_done(struct fs_call *f)
+{
+	struct upload *u = (struct upload *)f;
+
+	u->writer = file_writer_cancel(u->writer);
+	if (u->fd >= 0)
+		(void)close(u->fd);
+	buf_done(&u->piece);
+	buf_done(&u->out);
+}
+
+static void upload_go_on(struct upload *u);
+
+static void upload_refuse_file(struct upload *u, const struct warren_error *err)
+{
+	struct call *c = u->fs.fc.call;
+
+	if (err->code == EISDIR)
+		e2b_refuse(c, 400, "path is a directory: %s", u->path);
+	else
+		file_fail(c, err);
+}
+
+/* A step is done: take the next. */
+static void upload_step(struct upload *u)
+{
+	u->busy = false;
+	upload_go_on(u);
+}
+
+/* ------------------------------------------------------------------- open a file */
+
+static void upload_on_open(void *ctx, struct files_answer *a,
+			   const struct warren_error *err);
+
+static void upload_open(struct upload *u)
+{
+	files_open(u->fs.fc.files, -1, u->path, O_WRONLY | O_CREAT | O_TRUNC, 0644,
+		   upload_on_open, u);
+}
+
+static void upload_on_parents(void *ctx, struct files_answer *a UNUSED,
+			      const struct warren_error *err)
+{
+	struct upload *u = ctx;
+
+	if (err)
+		upload_refuse_file(u, err);
+	else
+		upload_open(u);
+}
+
+static void upload_make_parents(struct upload *u)
+{
+	char dir[4096];
+	char *slash;
+
+	(void)strcpy(dir, u->path);
+	slash = strrchr(dir, '/');
+	slash[slash == dir] = '\0';
+	files_make_dirs(u->fs.fc.files, dir, 0755, upload_on_parents, u);
+}
+
+static void upload_on_open(void *ctx, struct files_answer *a,
+			   const struct warren_error *err)
+{
+	struct upload *u = ctx;
+	struct stat st;
+
+	if (err && err->code == ENOENT && u->stream == 0) {
+		u->stream = 1; /* the parents are missing: create them once */
+		upload_make_parents(u);
+		return;
+	}
+	if (err) {
+		upload_refuse_file(u, err);
+		return;
+	}
+	u->fd = TAKE_FD(a->fd);
+	u->stream = file_writer_stream();
+	if (fstat(u->fd, &st) < 0 || !S_ISREG(st.st_mode))
+		e2b_refuse(u->fs.fc.call, 400, "path is not a regular file: %s", u->path);
+	else
+		upload_step(u);
+}
+
+/* False: refused. */
+static bool upload_begin_file(struct upload *u, const char *asked)
+{
+	if (!*asked) {
+		e2b_refuse(u->fs.fc.call, 400,
+			   "a file has no name: give it in the query or in the form");
+		return false;
+	}
+	if (!fs_path(&u->fs, asked, u->path))
+		return false;
+	u->busy = true;
+	u->stream = 0;
+	upload_open(u);
+	return true;
+}
+
+static void upload_end_file(struct upload *u)
+{
+	const char *slash = strrchr(u->path, '/');
+
+	if (u->fd >= 0)
+		(void)close(TAKE_FD(u->fd));
+	json_open(&u->json, NULL, '{');
+	json_str(&u->json, "path", u->path);
+	json_str(&u->json, "name", slash + 1);
+	json_str(&u->json, "type", "file");
+	json_close(&u->json, '}');
+}
+
+/* ------------------------------------------------------------------ write and finish */
+
+static void upload_on_written(void *ctx, struct files_answer *a UNUSED,
+			      const struct warren_error *err)
+{
+	struct upload *u = ctx;
+
+	u->writer = NULL;
+	if (err)
+		upload_refuse_file(u, err);
+	else
+		upload_step(u);
+}
+
+static void upload_write(struct upload *u, const char *data, size_t n)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (n == 0 || u->fd < 0)
+		return;
+	u->busy = true;
+	files_call(u->fs.fc.files, "write", u->path);
+	r = file_writer_start(u->fs.fc.files, u->fd, u->stream, false, data, n,
+			      upload_on_written, u, &u->writer, &err);
+	if (r < 0)
+		upload_refuse_file(u, &err);
+	else if (r == 1)
+		u->busy = false;
+}
+
+/* Everything was written; a last look at the file reports errors of a copy. */
+static void upload_on_last(void *ctx, struct files_answer *a UNUSED,
+			   const struct warren_error *err)
+{
+	struct upload *u = ctx;
+
+	if (err) {
+		upload_refuse_file(u, err);
+		return;
+	}
+	json_close(&u->json, ']');
+	call_json(u->fs.fc.call, 200, &u->out);
+}
+
+static void upload_finish(struct upload *u)
+{
+	if (u->raw)
+		upload_end_file(u);
+	else if (!multipart_is_whole(&u->form))
+		e2b_refuse(u->fs.fc.call, 400, "the form has no end");
+	if (!u->fs.fc.call->answered)
+		files_stat(u->fs.fc.files, -1, u->path[0] ? u->path : "/", true,
+			   upload_on_last, u);
+}
+
+/* Take one step of a form. */
+static void upload_take_form(struct upload *u)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	const char *data = NULL;
+	size_t used = 0, n = 0;
+	int ev = multipart_take(&u->form, u->piece.data + u->at, u->piece.len - u->at,
+				&used, &data, &n, &err);
+
+	u->at += used;
+	if (ev < 0) {
+		e2b_refuse(u->fs.fc.call, 400, "%s", err.msg);
+	} else if (ev == MULTIPART_PART) {
+		if (strcmp(u->form.name, "file") != 0)
+			e2b_refuse(u->fs.fc.call, 400, "the form has an unknown field '%s'",
+				   u->form.name);
+		else
+			(void)upload_begin_file(u, u->asked[0] ? u->asked : u->form.file);
+	} else if (ev == MULTIPART_DATA) {
+		upload_write(u, data, n);
+	} else if (ev == MULTIPART_END) {
+		upload_end_file(u);
+	}
+}
+
+static void upload_go_on(struct upload *u)
+{
+	struct call *c = u->fs.fc.call;
+
+	while (!u->busy && !c->answered && u->at < u->piece.len) {
+		if (u->raw) {
+			size_t n = u->piece.len - u->at;
+
+			u->at = u->piece.len;
+			upload_write(u, u->piece.data + u->piece.len - n, n);
+		} else {
+			upload_take_form(u);
+		}
+	}
+	if (u->busy || c->answered)
+		return;
+	u->piece.len = u->at = 0;
+	if (u->ended)
+		upload_finish(u);
+	else
+		http_resume(c->req);
+}
+
+static void upload_on_piece(struct http_request *req, const char *data, size_t n)
+{
+	struct call *c = req->user;
+	struct upload *u = c->state;
+
+	if (!u || c->answered)
+		return;
+	if (n == 0) {
+		u->ended = true;
+		upload_go_on(u);
+		return;
+	}
+	buf_add(&u->piece, data, n);
+	if (u->piece.failed) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	http_pause(req);
+	upload_go_on(u);
+}
+
+static void upload_start(struct fs_call *f)
+{
+	struct upload *u = (struct upload *)f;
+
+	json_open(&u->json, NULL, '[');
+	if (u->raw && !upload_begin_file(u, u->asked))
+		return;
+	if (!f->fc.call->req->has_body)
+		u->ended = true;
+	else
+		http_stream(f->fc.call->req, upload_on_piece);
+	if (u->raw && u->busy && f->fc.call->req->has_body)
+		http_pause(f->fc.call->req);
+}
+
+void e2b_file_write(struct call *c)
+{
+	const char *type = http_header(c->req, "Content-Type");
+	struct warren_error why = WARREN_ERROR_INIT;
+	struct upload *u;
+	char user[64];
+
+	if (!e2b_may_use_file(c, "write"))
+		return;
+	u = calloc(1, sizeof(*u));
+	if (!u) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	u->fd = -1;
+	u->piece = (struct buf)BUF_INIT(4U << 20);
+	u->out = (struct buf)BUF_INIT(4U << 20);
+	u->json = (struct json){ .out = &u->out };
+	u->fs.done = upload_done;
+	u->fs.next = upload_start;
+	(void)e2b_query(c, "path", u->asked, sizeof(u->asked));
+	(void)e2b_query(c, "username", user, sizeof(user));
+	u->raw = type && strncasecmp(type, "application/octet-stream", 24) == 0;
+	u->form.parts_max = PARTS_MAX;
+	if (!access_body_is_plain(c->req)) {
+		free(u);
+		e2b_refuse(c, 400, "Content-Encoding is not supported");
+	} else if (!u->raw && multipart_init(&u->form, type, &why) < 0) {
+		free(u);
+		e2b_refuse(c, 400, "the body must be multipart/form-data or "
+				   "application/octet-stream");
+	} else {
+		u->form.parts_max = PARTS_MAX;
+		fs_begin(c, &u->fs, user[0] ? user : NULL, u->asked);
+	}
+}
