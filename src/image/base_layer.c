@@ -20,7 +20,7 @@
 #include "base/id.h"
 #include "image/copy.h"
 
-#define SKEL_VERSION 8 /* version of the tables below; a change creates a new layer */
+#define SKEL_VERSION 9 /* version of the tables below; a change creates a new layer */
 
 struct entry {
 	const char *path;
@@ -247,7 +247,7 @@ static int make_entries(int root, const struct entry *e, size_t n,
 /*
  * Copy the system accounts of the machine (ids below 1,000, and `nobody`), because
  * packages expect them. People, their names and homes, and the members of groups are not
- * shown.
+ * shown. One account is added for programs that should not run as root: `user`.
  */
 static int make_accounts(int root, const char *path, bool passwd,
 			 struct warren_error *err)
@@ -282,10 +282,26 @@ static int make_accounts(int root, const char *path, bool passwd,
 	if (out.len == 0)
 		buf_puts(&out,
 			 passwd ? "root:x:0:0:root:/root:/bin/sh\n" : "root:x:0:\n");
+	buf_puts(&out, passwd ? "user:x:1000:1000:user:/home/user:/bin/bash\n"
+			      : "user:x:1000:\n");
 	if (out.failed)
 		return error_errno(err, ENOMEM, "read '%s'", abs);
 	return make_entries(root, &(struct entry){ path, S_IFREG | 0644, out.data }, 1,
 			    err);
+}
+
+/* The home of the account `user`. An engine that is not root has no such account to map. */
+static int make_home(int root, struct warren_error *err)
+{
+	static const struct entry homes[] = {
+		{ "home/user", S_IFDIR | 0755, NULL },
+	};
+	int r = make_entries(root, homes, ARRAY_SIZE(homes), err);
+
+	if (r == 0 && fchownat(root, "home/user", 1000, 1000, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno != EPERM && errno != EINVAL)
+		r = error_errno(err, errno, "make 'home/user'");
+	return r;
 }
 
 static int make_links(int root, struct warren_error *err)
@@ -360,6 +376,8 @@ static int base_layer_build(int root, enum skel_kind kind, struct warren_error *
 		r = make_accounts(root, "etc/passwd", true, err);
 	if (r == 0)
 		r = make_accounts(root, "etc/group", false, err);
+	if (r == 0)
+		r = make_home(root, err);
 	return r;
 }
 

@@ -329,12 +329,12 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 	const struct e2b_op *op;
 
 	c->show_error = e2b_show_rest;
-	(void)memcpy(c->route.sandbox, t->id, sizeof(t->id));
 	if (!t->port)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "missing header: E2b-Sandbox-Id and E2b-Sandbox-Port "
 				     "are both required");
 	op = e2b_find_data(t->port, req->method, req->path, &c->route, &other);
+	(void)memcpy(c->route.sandbox, t->id, sizeof(t->id));
 	if (op)
 		e2b_use_op(c, op);
 	if (!sandbox || !data_is_there(sandbox)) {
