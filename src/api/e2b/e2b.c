@@ -49,6 +49,7 @@ int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err)
 void e2b_close(struct e2b *e)
 {
 	e2b_forget_processes(e);
+	e2b_forget_watchers(e);
 }
 
 void e2b_token(const struct e2b *e, const char *id, const char *purpose,

@@ -36,7 +36,8 @@ struct e2b {
 	uint64_t unsupported; /* requests that were refused because they are unsupported */
 	struct e2b_process *processes;
 	struct e2b_watcher *watchers;
-	struct loop_timer *timer; /* forgets processes that ended, and unused watchers */
+	struct loop_timer *timer;       /* forgets processes that ended */
+	struct loop_timer *watch_timer; /* forgets unused watchers */
 };
 
 int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err) MUST_CHECK;

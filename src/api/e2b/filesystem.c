@@ -272,7 +272,7 @@ static void fs_list_answer(struct fs_list *l)
 	for (size_t i = 0; i < l->n; i++) {
 		l->all[i].entry.path = l->all[i].path;
 		l->all[i].entry.target_path = l->all[i].target;
-		fs_entry_to_json(&l->fs, &l->all[i].entry, &j, NULL);
+		fs_entry_to_json(&l->fs.accounts, &l->all[i].entry, &j, NULL);
 	}
 	json_close(&j, ']');
 	json_close(&j, '}');

@@ -21,8 +21,13 @@ static void fs_done(struct file_call *fc)
 	if (f->done)
 		f->done(f);
 	f->finding = file_target_free(f->finding);
-	buf_done(&f->passwd);
-	buf_done(&f->group);
+	fs_accounts_done(&f->accounts);
+}
+
+void fs_accounts_done(struct fs_accounts *a)
+{
+	buf_done(&a->passwd);
+	buf_done(&a->group);
 }
 
 void fs_fail(struct fs_call *f, const struct warren_error *err)
@@ -64,8 +69,8 @@ bool fs_path(struct fs_call *f, const char *asked, char ret[4096])
 	struct passwd_entry e = { .home = "/" };
 	const char *home = sandbox ? sandbox_workdir(sandbox) : "/";
 
-	if (f->user[0] && passwd_find(f->passwd.data ? f->passwd.data : "", f->passwd.len,
-				      f->user, 0, &e) == 0)
+	if (f->user[0] && passwd_find(f->accounts.passwd.data ? f->accounts.passwd.data : "",
+				      f->accounts.passwd.len, f->user, 0, &e) == 0)
 		home = e.home;
 	if (asked[0] == '~' && (asked[1] == '/' || !asked[1]))
 		asked += asked[1] == '/' ? 2 : 1;
@@ -79,7 +84,7 @@ static void fs_on_group(void *ctx, struct files_answer *a, const struct warren_e
 {
 	struct fs_call *f = ctx;
 
-	fs_read_file(a, err, &f->group);
+	fs_read_file(a, err, &f->accounts.group);
 	if (fs_path(f, f->asked, f->fc.path))
 		f->next(f);
 }
@@ -89,7 +94,7 @@ static void fs_on_passwd(void *ctx, struct files_answer *a,
 {
 	struct fs_call *f = ctx;
 
-	fs_read_file(a, err, &f->passwd);
+	fs_read_file(a, err, &f->accounts.passwd);
 	files_open(f->fc.files, -1, "/etc/group", O_RDONLY, 0, fs_on_group, f);
 }
 
@@ -145,27 +150,27 @@ static void fs_permissions(uint32_t mode, char out[20])
 	*p = '\0';
 }
 
-static void fs_put_owner(const struct fs_call *f, const struct proto_entry *is,
+static void fs_put_owner(const struct fs_accounts *a, const struct proto_entry *is,
 			 struct json *j)
 {
 	struct passwd_entry user;
 	char group[64], number[16];
 
-	if (passwd_find(f->passwd.data ? f->passwd.data : "", f->passwd.len, NULL, is->uid,
+	if (passwd_find(a->passwd.data ? a->passwd.data : "", a->passwd.len, NULL, is->uid,
 			&user) == 0) {
 		json_str(j, "owner", user.name);
 	} else {
 		(void)snprintf(number, sizeof(number), "%u", is->uid);
 		json_str(j, "owner", number);
 	}
-	if (passwd_group_name(f->group.data ? f->group.data : "", f->group.len, is->gid,
+	if (passwd_group_name(a->group.data ? a->group.data : "", a->group.len, is->gid,
 			      group) < 0)
 		(void)snprintf(group, sizeof(group), "%u", is->gid);
 	json_str(j, "group", group);
 }
 
-void fs_entry_to_json(const struct fs_call *f, const struct fs_entry *e, struct json *j,
-		      const char *key)
+void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
+		      struct json *j, const char *key)
 {
 	const char *slash = strrchr(e->path, '/');
 	const struct proto_entry *is = &e->is;
@@ -181,7 +186,7 @@ void fs_entry_to_json(const struct fs_call *f, const struct fs_entry *e, struct 
 	json_u64(j, "mode", (e->resolved ? e->target.mode : is->mode) & 0777);
 	fs_permissions(is->mode, text);
 	json_str(j, "permissions", text);
-	fs_put_owner(f, is, j);
+	fs_put_owner(a, is, j);
 	date_iso(text, is->mtime_sec > 253402300799 || is->mtime_sec < 0
 			       ? 0
 			       : is->mtime_sec * 1000 +
@@ -201,7 +206,7 @@ static void fs_send_entry(struct fs_call *f)
 	struct json j = { .out = &out };
 
 	json_open(&j, NULL, '{');
-	fs_entry_to_json(f, &f->entry, &j, "entry");
+	fs_entry_to_json(&f->accounts, &f->entry, &j, "entry");
 	json_close(&j, '}');
 	call_json(f->fc.call, 200, &out);
 }

@@ -19,12 +19,17 @@ struct fs_entry {
 	const char *path, *target_path;
 };
 
+/* The texts of the image's own passwd and group files. */
+struct fs_accounts {
+	struct buf passwd, group;
+};
+
 struct fs_call {
 	struct file_call fc;
 	struct fs_entry entry; /* the answer */
 	char user[64];     /* "": the default of the sandbox */
 	const char *asked; /* the path as the client wrote it */
-	struct buf passwd, group;
+	struct fs_accounts accounts;
 	struct file_target_op *finding; /* looks for the target of a link; NULL: not now */
 	void (*next)(struct fs_call *f);
 	void (*done)(struct fs_call *f); /* frees what is below; NULL: nothing */
@@ -40,8 +45,9 @@ bool fs_path(struct fs_call *f, const char *asked, char ret[4096]);
 /* Answer an RPC with the error of a file. */
 void fs_fail(struct fs_call *f, const struct warren_error *err);
 
-void fs_entry_to_json(const struct fs_call *f, const struct fs_entry *e, struct json *j,
-		      const char *key);
+void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
+		      struct json *j, const char *key);
+void fs_accounts_done(struct fs_accounts *a);
 /* Look at fc.path and answer {"entry": ...}. */
 void fs_answer_entry(struct fs_call *f);
 

@@ -175,6 +175,11 @@ const char *e2b_user(struct call *c, char room[64]);
 bool e2b_path(const struct sandbox *sandbox, const char *user, const char *path,
 	      char ret[4096]);
 void e2b_forget_processes(struct e2b *e);
+void e2b_forget_watchers(struct e2b *e);
+/* The time limit that the request sets; 0: none. */
+uint64_t e2b_timeout_ms(const struct call *c);
+/* How long a stream may be silent. */
+uint64_t e2b_keepalive_ms(const struct call *c);
 
 /* filesystem.c */
 void e2b_fs_stat(struct call *c);

@@ -230,8 +230,7 @@ static int command_read_env(const struct body *process, const struct sandbox *sa
 	return 0;
 }
 
-/* The time limit of the request; 0: none. */
-static uint64_t read_timeout(const struct call *c)
+uint64_t e2b_timeout_ms(const struct call *c)
 {
 	const char *text = http_header(c->req, "Connect-Timeout-Ms");
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -280,7 +279,7 @@ static bool command_read(struct call *c, const struct sandbox *sandbox, struct c
 		.input = !pty.json &&
 			 (!body_has(&c->body, "stdin") || body_bool(&c->body, "stdin")),
 		.hold = true,
-		.timeout_ms = read_timeout(c),
+		.timeout_ms = e2b_timeout_ms(c),
 		.journal = c->v1->config->journal_default,
 	};
 	return true;

@@ -285,7 +285,7 @@ static void process_stream_on_stop(struct call *c, bool last UNUSED)
 		stream_cut(s);
 }
 
-static uint64_t read_keepalive(const struct call *c)
+uint64_t e2b_keepalive_ms(const struct call *c)
 {
 	const char *text = http_header(c->req, "Keepalive-Ping-Interval");
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -309,7 +309,7 @@ static struct process_stream *process_stream_new(struct call *c,
 	s->call = c;
 	s->exec = o->exec;
 	s->bounded = o->bounded;
-	s->keepalive_ms = read_keepalive(c);
+	s->keepalive_ms = e2b_keepalive_ms(c);
 	s->turn = (struct loop_task){ .fn = process_stream_on_turn, .ctx = s };
 	s->watcher = (struct waiter){ .fn = process_stream_on_more, .ctx = s };
 	s->waiter = (struct waiter){ .fn = process_stream_on_exit, .ctx = s };
