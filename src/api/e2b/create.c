@@ -58,6 +58,26 @@ static int create_refuse(struct api_error *err, const char *field, const char *w
 	return api_error_set(err, API_ERR_INVALID_REQUEST, "%s: %s", field, why);
 }
 
+/* If the image is a snapshot, use what it kept of its source. */
+static void create_put_kept(struct call *c, json_t *out, const char *name)
+{
+	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
+	struct warren_error why = WARREN_ERROR_INIT;
+	json_t *labels;
+
+	if (db_get_snapshot(service_db(c->v1->service), c->caller.tenant, name, &row,
+			    &why) < 0)
+		return;
+	labels = json_loads(row.labels, 0, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(e2b_kept); i++) {
+		json_t *value = json_object_get(labels, e2b_kept[i].label);
+
+		if (value)
+			(void)json_object_set(out, e2b_kept[i].field, value);
+	}
+	json_decref(labels);
+}
+
 /* Put the template of the request into the request for v1. */
 static int create_put_template(struct call *c, json_t *out, const char *name)
 {
@@ -77,6 +97,7 @@ static int create_put_template(struct call *c, json_t *out, const char *name)
 			       json_object_set_new(out, "workdir",
 						   json_string("/home/user"));
 	r = json_object_set_new(out, "image", json_string(plain));
+	create_put_kept(c, out, plain);
 	return r | json_object_set_new(out, "pull", json_string("never"));
 }
 

@@ -195,6 +195,21 @@ bool e2b_wants(const struct e2b *e, const struct http_request *req)
 
 /* ------------------------------------------------------------------------- access */
 
+/* A server in the sandbox: every path and method belongs to it. */
+static void e2b_proxy(struct call *c)
+{
+	c->by_host = true;
+	v1_proxy_port(c);
+}
+
+static const struct e2b_op proxy_op = {
+	.op = { .id = "e2b proxy", .path = "", .any_method = true },
+	.form = E2B_PROXY,
+	.public = true,
+	.streams = true,
+	.handler = e2b_proxy,
+};
+
 static void (*const show[])(struct call *c, const struct api_error *err) = {
 	[E2B_REST] = e2b_show_rest,
 	[E2B_UNARY] = e2b_show_unary,
@@ -334,7 +349,9 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "missing header: E2b-Sandbox-Id and E2b-Sandbox-Port "
 				     "are both required");
-	op = e2b_find_data(t->port, req->method, req->path, &c->route, &other);
+	op = t->port == ENVD_PORT || t->port == INTERPRETER_PORT
+		     ? e2b_find_data(t->port, req->method, req->path, &c->route, &other)
+		     : &proxy_op;
 	(void)memcpy(c->route.sandbox, t->id, sizeof(t->id));
 	if (op)
 		e2b_use_op(c, op);
@@ -353,6 +370,11 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 		return api_error_set(err, API_ERR_UNAUTHORIZED,
 				     "unauthorized access, please provide a valid access "
 				     "token or method signing if supported");
+	if (op == &proxy_op && e2b_label(sandbox, E2B_LABEL_TRAFFIC) &&
+	    !token_matches(e, t->id, "traffic",
+			   http_header(req, "E2b-Traffic-Access-Token")))
+		return api_error_set(err, API_ERR_FORBIDDEN,
+				     "Missing or invalid traffic access token");
 	data_caller(c, sandbox);
 	if (http_owner(c->req, c->caller.tenant) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");

@@ -147,8 +147,3 @@ void e2b_envd_envs(struct call *c)
 	free(text);
 	json_decref(spec);
 }
-
-void e2b_envd_metrics(struct call *c)
-{
-	call_refuse(c, API_ERR_NOT_SUPPORTED, "not supported");
-}

@@ -23,6 +23,14 @@ struct exec;
 #define E2B_LABEL_TIMEOUT E2B_LABEL "timeout" /* in seconds */
 #define E2B_LABEL_TRAFFIC E2B_LABEL "private" /* its ports need a token */
 
+/* Fields of a sandbox that its snapshots keep, as labels. */
+static const struct {
+	const char *field, *label;
+} e2b_kept[] = {
+	{ "user", E2B_LABEL "user" },
+	{ "workdir", E2B_LABEL "workdir" },
+};
+
 /* How the client of an operation expects an error. */
 enum e2b_form {
 	E2B_REST,   /* {"code": status, "message": ...} */
@@ -118,7 +126,8 @@ void e2b_sandbox_to_json(struct call *c, const struct sandbox *sandbox, struct j
  */
 int e2b_network(struct body *network, int internet, json_t **ret, struct api_error *err);
 
-/* sandbox.c */
+/* sandbox.c: the sandbox in the path; NULL: the call was refused. */
+struct sandbox *e2b_sandbox(struct call *c);
 void e2b_list(struct call *c);
 void e2b_list_running(struct call *c);
 void e2b_get(struct call *c);
@@ -131,6 +140,24 @@ void e2b_connect_v2(struct call *c);
 void e2b_resume_old(struct call *c);
 void e2b_metrics(struct call *c);
 void e2b_health(struct call *c);
+
+/* snapshot.c */
+void e2b_create_snapshot(struct call *c);
+void e2b_list_snapshots(struct call *c);
+void e2b_delete_template(struct call *c);
+void e2b_fork(struct call *c);
+
+/* secret.c */
+void e2b_list_secrets(struct call *c);
+void e2b_create_secret(struct call *c);
+void e2b_get_secret(struct call *c);
+void e2b_update_secret(struct call *c);
+void e2b_delete_secret(struct call *c);
+
+/* account.c */
+void e2b_teams(struct call *c);
+void e2b_update_network(struct call *c);
+void e2b_logs(struct call *c);
 
 /* process.c */
 void e2b_process_start(struct call *c);

@@ -327,7 +327,7 @@ static void process_fail(struct call *c, const struct warren_error *err)
 	if (err->code == EINVAL && strstr(err->msg, "has no user"))
 		e2b_refuse_rpc(c, "unauthenticated", "invalid username: '%s'",
 			       e2b_user(c, user) ? user : "user");
-	else if (cwd && *cwd && strstr(err->msg, "working directory"))
+	else if (cwd && *cwd && strstr(err->msg, "enter the directory"))
 		e2b_refuse_rpc(c, "invalid_argument", "cwd '%s' does not exist", cwd);
 	else
 		call_fail_start(c, err);

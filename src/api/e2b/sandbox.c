@@ -16,10 +16,9 @@
 #define METADATA_MAX 16
 #define TIMEOUT_V1   15
 #define TIMEOUT_V2   300
-#define RESUME_LEAST 300 /* seconds that a sandbox runs after it was resumed by a request */
 
 /* The sandbox in the path; NULL: the call was refused. */
-static struct sandbox *control_find(struct call *c)
+struct sandbox *e2b_sandbox(struct call *c)
 {
 	bool all = c->caller.scopes & V1_SCOPE_ADMIN;
 	struct sandbox *sandbox = sandbox_find(
@@ -98,7 +97,7 @@ void e2b_get(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct json j = { .out = &out };
-	const struct sandbox *sandbox = control_find(c);
+	const struct sandbox *sandbox = e2b_sandbox(c);
 	const struct sandbox_row *row;
 	char token[E2B_TOKEN_LEN + 1];
 	json_t *spec;
@@ -335,7 +334,7 @@ static void control_on_done(void *ctx, int r, const struct warren_error *err)
 
 void e2b_kill(struct call *c)
 {
-	struct sandbox *sandbox = control_find(c);
+	struct sandbox *sandbox = e2b_sandbox(c);
 
 	if (sandbox)
 		sandbox_delete(sandbox, control_on_done, call_ref(c));
@@ -369,7 +368,7 @@ static bool set_end(struct call *c, struct sandbox *sandbox, int64_t seconds, bo
 
 void e2b_timeout(struct call *c)
 {
-	struct sandbox *sandbox = control_find(c);
+	struct sandbox *sandbox = e2b_sandbox(c);
 
 	if (!sandbox)
 		return;
@@ -381,7 +380,7 @@ void e2b_timeout(struct call *c)
 
 void e2b_refresh(struct call *c)
 {
-	struct sandbox *sandbox = control_find(c);
+	struct sandbox *sandbox = e2b_sandbox(c);
 	int64_t seconds = body_has(&c->body, "duration") ? body_int(&c->body, "duration")
 							 : TIMEOUT_V1;
 
@@ -393,7 +392,7 @@ void e2b_refresh(struct call *c)
 
 void e2b_pause(struct call *c)
 {
-	struct sandbox *sandbox = control_find(c);
+	struct sandbox *sandbox = e2b_sandbox(c);
 	bool memory = !body_has(&c->body, "memory") || body_bool(&c->body, "memory");
 
 	if (!sandbox)
@@ -439,7 +438,7 @@ static void connect_on_running(void *ctx, int r, const struct warren_error *err)
 	if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req && !sandbox)
-		(void)control_find(c);
+		(void)e2b_sandbox(c);
 	else if (sandbox && set_end(c, sandbox, k->timeout, k->status == 200))
 		connect_answer(c, sandbox, k->status);
 	call_unref(c);
@@ -447,7 +446,7 @@ static void connect_on_running(void *ctx, int r, const struct warren_error *err)
 
 static void connect_sandbox(struct call *c, int64_t otherwise)
 {
-	struct sandbox *sandbox = control_find(c);
+	struct sandbox *sandbox = e2b_sandbox(c);
 	struct connecting *k = sandbox ? calloc(1, sizeof(*k)) : NULL;
 	enum sandbox_state state;
 
@@ -485,7 +484,7 @@ void e2b_connect_v2(struct call *c)
 
 void e2b_resume_old(struct call *c)
 {
-	const struct sandbox *sandbox = control_find(c);
+	const struct sandbox *sandbox = e2b_sandbox(c);
 
 	if (!sandbox)
 		return;
@@ -496,16 +495,6 @@ void e2b_resume_old(struct call *c)
 }
 
 /* -------------------------------------------------------------------------- others */
-
-void e2b_metrics(struct call *c)
-{
-	AUTO_BUF struct buf out = BUF_INIT(64);
-
-	if (!control_find(c))
-		return;
-	buf_puts(&out, "[]");
-	call_json(c, 200, &out);
-}
 
 void e2b_health(struct call *c)
 {

@@ -69,6 +69,19 @@ FIELDS(resume_fields) = {
 	{ "autoPause", BOOLEAN }, { "memory", BOOLEAN }, { "timeout", SECONDS },
 };
 
+FIELDS(snapshot_fields) = { { "memory", BOOLEAN }, { "name", TEXT(256) } };
+FIELDS(fork_fields) = {
+	{ "count", SCHEMA(.types = API_INTEGER, .min = 1, .max = 20, .has_fallback = true, .fallback = 1) },
+	{ "timeout", SECONDS },
+};
+/* The metadata of a secret is not kept, so only an empty one is accepted. */
+#define NO_METADATA SCHEMA(.types = API_OBJECT, .max_len = UINT32_MAX)
+#define SECRET_VALUE SCHEMA(.types = API_STRING, .max_len = 65536, .hidden = true)
+FIELDS(secret_fields) = {
+	{ "metadata", NO_METADATA }, { "name", TEXT(128) }, { "value", SECRET_VALUE },
+};
+FIELDS(secret_update_fields) = { { "metadata", NO_METADATA }, { "value", SECRET_VALUE } };
+
 FIELDS(selector_fields) = { { "pid", INTEGER(0, INT32_MAX) }, { "tag", TEXT(256) } };
 #define SELECTOR OBJECT_OF(selector_fields)
 FIELDS(config_fields) = {
@@ -133,6 +146,18 @@ static const struct e2b_op control[] = {
 	{ ON(POST, "/sandboxes/{}/connect", connect_v1), MAY(WRITE), BODY(connect_fields) },
 	{ ON(POST, "/sandboxes/{}/resume", resume_old), MAY(WRITE), BODY(resume_fields) },
 	{ ON(GET, "/sandboxes/{}/metrics", metrics), MAY(READ) },
+	{ ON(POST, "/sandboxes/{}/snapshots", create_snapshot), MAY(WRITE), BODY(snapshot_fields) },
+	{ ON(POST, "/sandboxes/{}/fork", fork), MAY(WRITE), BODY(fork_fields) },
+	{ ON(PUT, "/sandboxes/{}/network", update_network), MAY(WRITE), BODY(network_fields) },
+	{ ON(GET, "/sandboxes/{}/logs", logs), MAY(READ) },
+	{ ON(GET, "/snapshots", list_snapshots), MAY(READ) },
+	{ ON(DELETE, "/templates/{}", delete_template), MAY(WRITE) },
+	{ ON(GET, "/secrets", list_secrets), MAY(SECRETS) },
+	{ ON(POST, "/secrets", create_secret), MAY(SECRETS), BODY(secret_fields, .required = 6), .op.body_required = true },
+	{ ON(GET, "/secrets/{}", get_secret), MAY(SECRETS) },
+	{ ON(POST, "/secrets/{}", update_secret), MAY(SECRETS), BODY(secret_update_fields, .required = 2), .op.body_required = true },
+	{ ON(DELETE, "/secrets/{}", delete_secret), MAY(SECRETS) },
+	{ ON(GET, "/teams", teams), MAY(READ) },
 	{ ON(GET, "/health", health) },
 };
 

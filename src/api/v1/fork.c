@@ -23,6 +23,7 @@ struct fork {
 	int failure;
 	struct warren_error err;
 	struct sandbox **all; /* space for the copies */
+	v1_fork_fn answer;
 	struct fork_one {
 		struct fork *fork;
 		char id[ID_LEN + 1];
@@ -40,31 +41,23 @@ static void fork_free(struct fork *f)
 /* A main command has failed, or the client is gone. */
 static void fork_undo(struct fork *f)
 {
-	struct service *s = f->call->v1->service;
-
-	for (size_t i = 0; i < f->n; i++)
-		f->all[i] = sandbox_find(s, NULL, f->one[i].id);
-	sandbox_discard(s, f->all, f->n);
+	sandbox_discard(f->call->v1->service, f->all, f->n);
 }
 
-static void fork_answer(struct fork *f)
+static void fork_answer(struct call *c, struct sandbox **all, size_t n)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
-	struct call *c = f->call;
 	bool synced = false;
 	size_t shown = 0;
 
 	buf_puts(&out, "{\"sandboxes\":[");
-	for (size_t i = 0; i < f->n; i++) {
-		struct sandbox *sandbox =
-			sandbox_find(c->v1->service, NULL, f->one[i].id);
-
-		if (!sandbox)
+	for (size_t i = 0; i < n; i++) {
+		if (!all[i])
 			continue;
 		if (shown++ > 0)
 			buf_puts(&out, ",");
-		synced |= sandbox_persists(sandbox);
-		sandbox_to_json(&out, sandbox);
+		synced |= sandbox_persists(all[i]);
+		sandbox_to_json(&out, all[i]);
 	}
 	buf_puts(&out, "]}");
 	call_json_when(c, 201, &out, synced);
@@ -74,12 +67,16 @@ static void fork_answer(struct fork *f)
  * know the copies. */
 static void fork_end(struct fork *f)
 {
+	struct service *s = f->call->v1->service;
+
+	for (size_t i = 0; i < f->n; i++)
+		f->all[i] = sandbox_find(s, NULL, f->one[i].id);
 	if (f->failure || !f->call->req)
 		fork_undo(f);
 	if (f->call->req && f->failure)
 		call_fail(f->call, &f->err);
 	else if (f->call->req)
-		fork_answer(f);
+		f->answer(f->call, f->all, f->n);
 	fork_free(f);
 }
 
@@ -188,8 +185,8 @@ static void fork_on_snapshot(void *ctx, int r, const char *id,
 		fork_free(f);
 		return;
 	}
-	r = v1_respec_fork(c->v1, sandbox, id, body_json(&c->body, "labels"), &body, &w,
-			   &refusal);
+	r = v1_respec_fork(c->v1, sandbox, id, json_object_get(c->body.json, "labels"),
+			   &body, &w, &refusal);
 	if (r < 0) {
 		call_error(c, &refusal);
 		fork_free(f);
@@ -199,13 +196,12 @@ static void fork_on_snapshot(void *ctx, int r, const char *id,
 	json_decref(body);
 }
 
-void v1_fork_sandbox(struct call *c)
+void v1_fork(struct call *c, size_t n, v1_fork_fn answer)
 {
 	const struct snapshot_request request = { .labels = "{}",
 						  .transient = true,
 						  .quota = v1_snapshot_quota(c->v1) };
 	struct sandbox *sandbox = call_sandbox(c);
-	size_t n = (size_t)body_int(&c->body, "count");
 	struct fork *f;
 
 	if (!sandbox || !v1_has_snapshots(c, sandbox))
@@ -220,6 +216,12 @@ void v1_fork_sandbox(struct call *c)
 	}
 	f->call = call_ref(c);
 	f->n = n;
+	f->answer = answer;
 	(void)memcpy(f->source, sandbox_row(sandbox)->id, sizeof(f->source));
 	snapshot_create(sandbox, &request, fork_on_snapshot, f);
+}
+
+void v1_fork_sandbox(struct call *c)
+{
+	v1_fork(c, (size_t)body_int(&c->body, "count"), fork_answer);
 }

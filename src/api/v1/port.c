@@ -155,7 +155,7 @@ static const char *const of_the_host[] = {
 static void port_pass_on(struct call *c, int fd)
 {
 	const struct http_request *req = c->req;
-	const char *without[3] = { NULL };
+	const char *without[5] = { NULL };
 	size_t n = 0;
 	AUTO_BUF struct buf target = BUF_INIT(65536);
 	char host[32];
@@ -165,6 +165,10 @@ static void port_pass_on(struct call *c, int fd)
 		without[n++] = "Authorization";
 	if (shows_token(req, "X-API-Key"))
 		without[n++] = "X-API-Key";
+	if (c->face) {
+		without[n++] = "X-Access-Token";
+		without[n++] = "E2b-Traffic-Access-Token";
+	}
 	options.without = without;
 	if (!c->by_host) {
 		buf_puts(&target, "/");

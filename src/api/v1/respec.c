@@ -148,8 +148,10 @@ int v1_respec_fork(struct v1 *v1, const struct sandbox *sandbox, const char *ima
 	*ret_body = body.json;
 	(void)strncpy(owner.tenant, row.owner, sizeof(owner.tenant) - 1);
 	(void)json_object_set_new(body.json, "image", json_string(image));
-	(void)json_object_set_new(body.json, "labels", respec_labels(&row, labels));
+	(void)json_object_set(body.json, "labels", labels);
 	r = validate_json(body.schema, body.json, err);
+	/* The labels of the source may have other keys, which no request can set. */
+	(void)json_object_set_new(body.json, "labels", respec_labels(&row, labels));
 	if (r == 0)
 		r = wanted_read(v1, &owner, &body, w, err);
 	if (r < 0)

@@ -63,6 +63,12 @@ void wanted_hash(struct wanted *w, const struct body *body);
 void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE]);
 
 /*
+ * fork.c: create @n copies of the sandbox in the path, and call @answer with them; one that
+ * was deleted in the meantime is NULL. On failure, the call is refused.
+ */
+typedef void (*v1_fork_fn)(struct call *c, struct sandbox **all, size_t n);
+void v1_fork(struct call *c, size_t n, v1_fork_fn answer);
+/*
  * respec.c: read the request for copies of @sandbox, with the snapshot @image and further
  * @labels (NULL: none). The caller frees *@ret_body after @w.
  */

@@ -157,7 +157,7 @@ static void v1_record(struct call *c)
 		.path = c->req->path,
 		.tenant = c->caller.tenant,
 		.status = http_status(c->req),
-		.proxied = op == &v1_face.ops[V1_PROXY_PORT] ||
+		.proxied = c->by_host || op == &v1_face.ops[V1_PROXY_PORT] ||
 			   op == &v1_face.ops[V1_OPEN_TUNNEL],
 		.usec = (clock_now() - c->begun) / 1000,
 		.cause = c->cause,

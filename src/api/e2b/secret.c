@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * secret.c - secrets of a tenant, which the rules of a network add to requests
+ *
+ * A secret is known by its name; its id is its name, too.
+ */
+#include "service/core/secret.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+#include "base/date.h"
+#include "service/network/network.h"
+
+static void secret_show(struct json *j, const struct secret_row *row)
+{
+	char text[DATE_SIZE];
+
+	json_open(j, NULL, '{');
+	json_str(j, "secretID", row->name);
+	json_str(j, "name", row->name);
+	json_int(j, "currentVersion", 1);
+	json_open(j, "metadata", '{');
+	json_close(j, '}');
+	date_iso(text, service_wall(row->created_at));
+	json_str(j, "createdAt", text);
+	date_iso(text, service_wall(row->updated_at));
+	json_str(j, "updatedAt", text);
+	json_close(j, '}');
+}
+
+static void secret_answer(struct call *c, int status, const char *name, bool synced)
+{
+	AUTO_SECRET_ROW struct secret_row row = { 0 };
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	struct json j = { .out = &out };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = db_get_secret(service_db(c->v1->service), c->caller.tenant, name, &row,
+			      &err);
+
+	if (r == -ENOENT) {
+		e2b_refuse(c, 404, "secret '%s' not found", name);
+		return;
+	}
+	if (r < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	secret_show(&j, &row);
+	if (synced)
+		call_synced(c, status, &out);
+	else
+		call_json(c, status, &out);
+}
+
+static int secret_list_one(void *ctx, const struct secret_row *row)
+{
+	secret_show(ctx, row);
+	return 0;
+}
+
+void e2b_list_secrets(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4U << 20);
+	struct json j = { .out = &out };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	json_open(&j, NULL, '[');
+	if (db_each_secret(service_db(c->v1->service), c->caller.tenant, "", 0,
+			   secret_list_one, &j, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	json_close(&j, ']');
+	call_json(c, 200, &out);
+}
+
+/* The name of the secret of the request: in the body, or in the path. */
+static const char *secret_name(const struct call *c)
+{
+	return c->route.n_params > 0 ? c->route.param[0] : body_text(&c->body, "name");
+}
+
+static void secret_on_set(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	if (c->req && r == -EUSERS)
+		e2b_refuse(c, 429, "secret_limit_reached: %s", err->msg);
+	else if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req)
+		secret_answer(c, c->route.n_params > 0 ? 200 : 201, secret_name(c), true);
+	call_unref(c);
+}
+
+static void secret_put(struct call *c)
+{
+	const char *value = body_text(&c->body, "value");
+	size_t n = strlen(value);
+
+	secret_set(c->v1->service, c->caller.tenant, secret_name(c), value, n,
+		   secret_on_set, call_ref(c));
+	explicit_bzero((char *)(uintptr_t)value, n);
+}
+
+/* 1: it exists; 0: it does not; -errno: the call was refused. */
+static int secret_exists(struct call *c, const char *name)
+{
+	AUTO_SECRET_ROW struct secret_row row = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = db_get_secret(service_db(c->v1->service), c->caller.tenant, name, &row,
+			      &err);
+
+	if (r < 0 && r != -ENOENT)
+		call_fail(c, &err);
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}
+
+void e2b_create_secret(struct call *c)
+{
+	int r = secret_exists(c, secret_name(c));
+
+	if (r == 1)
+		e2b_refuse(c, 409, "secret '%s' already exists", secret_name(c));
+	else if (r == 0)
+		secret_put(c);
+}
+
+void e2b_get_secret(struct call *c)
+{
+	secret_answer(c, 200, c->route.param[0], false);
+}
+
+void e2b_update_secret(struct call *c)
+{
+	int r = secret_exists(c, secret_name(c));
+
+	if (r == 0)
+		e2b_refuse(c, 404, "secret '%s' not found", secret_name(c));
+	else if (r == 1)
+		secret_put(c);
+}
+
+void e2b_delete_secret(struct call *c)
+{
+	const char *name = c->route.param[0], *tenant = c->caller.tenant;
+	const char *user = network_find_secret(c->v1->service, tenant, name);
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r;
+
+	if (user) {
+		e2b_refuse(c, 409, "the network of sandbox '%s' uses the secret '%s'",
+			   user, name);
+		return;
+	}
+	r = secret_delete(c->v1->service, tenant, name, &err);
+	if (r == -ENOENT)
+		e2b_refuse(c, 404, "secret '%s' not found", name);
+	else if (r < 0)
+		call_fail(c, &err);
+	else
+		call_synced(c, 204, NULL);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot.c - copies of sandboxes: snapshots, which are templates, and forks
+ *
+ * A snapshot is known by its id or by its name, followed by ":default" if it has no tag.
+ */
+#include "service/snapshot/snapshot.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+#include "api/v1/sandbox.h"
+#include "base/parse.h"
+#include "base/snapshot_name.h"
+
+#define PAGE_MAX     100
+#define FORK_TIMEOUT 15 /* seconds, if the request does not say */
+#define TAG          ":default"
+
+static void snapshot_show(struct json *j, const struct snapshot_row *row)
+{
+	char text[SNAPSHOT_NAME_MAX + 16];
+	size_t n = strcspn(row->names, ",");
+
+	(void)snprintf(text, sizeof(text), "%.*s%s", n ? (int)n : ID_LEN,
+		       n ? row->names : row->id, n && strchr(row->names, ':') ? "" : TAG);
+	json_str(j, "snapshotID", text);
+	json_open(j, "names", '[');
+	for (const char *p = row->names; *p; p += strspn(p, ",")) {
+		n = strcspn(p, ",");
+		(void)snprintf(text, sizeof(text), "%.*s", (int)n, p);
+		json_str(j, NULL, text);
+		p += n;
+	}
+	json_close(j, ']');
+}
+
+/* The name or id of a snapshot, as the service knows it. */
+static void snapshot_word(const char *given, char ret[257])
+{
+	size_t n = strlen(given), tag = strlen(TAG);
+
+	if (n > tag && strcmp(given + n - tag, TAG) == 0)
+		n -= tag;
+	(void)snprintf(ret, 257, "%.*s", (int)n, given);
+}
+
+/* -------------------------------------------------------------------------- create */
+
+static void snapshot_answer(struct call *c, const char *id)
+{
+	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
+	AUTO_BUF struct buf out = BUF_INIT(65536);
+	struct json j = { .out = &out };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (db_get_snapshot(service_db(c->v1->service), NULL, id, &row, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	json_open(&j, NULL, '{');
+	snapshot_show(&j, &row);
+	json_close(&j, '}');
+	call_synced(c, 201, &out);
+}
+
+static void snapshot_on_created(void *ctx, int r, const char *id,
+				const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req)
+		snapshot_answer(c, id);
+	call_unref(c);
+}
+
+/* A sandbox of the snapshot has the same user and working directory, by labels. */
+static void snapshot_put_defaults(const struct sandbox *sandbox, struct buf *out)
+{
+	json_t *spec = json_loads(sandbox_row(sandbox)->spec, 0, NULL);
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	for (size_t i = 0; i < ARRAY_SIZE(e2b_kept); i++) {
+		const char *value =
+			json_string_value(json_object_get(spec, e2b_kept[i].field));
+
+		if (value)
+			json_str(&j, e2b_kept[i].label, value);
+	}
+	json_close(&j, '}');
+	json_decref(spec);
+}
+
+void e2b_create_snapshot(struct call *c)
+{
+	struct sandbox *sandbox = e2b_sandbox(c);
+	const char *name = body_text(&c->body, "name");
+	char word[257];
+	struct snapshot_request request = { .quota = v1_snapshot_quota(c->v1) };
+	AUTO_BUF struct buf labels = BUF_INIT(8192);
+
+	if (!sandbox || !v1_has_snapshots(c, sandbox))
+		return;
+	if (body_has(&c->body, "memory") && body_bool(&c->body, "memory")) {
+		e2b_refuse(c, 501,
+			   "memory: a snapshot has the files only: omit it, or pause the "
+			   "sandbox to keep its memory");
+		return;
+	}
+	if (name && *name) {
+		snapshot_word(name, word);
+		request.name = word;
+	}
+	snapshot_put_defaults(sandbox, &labels);
+	request.labels = labels.data;
+	if (labels.failed)
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+	else
+		snapshot_create(sandbox, &request, snapshot_on_created, call_ref(c));
+}
+
+/* ---------------------------------------------------------------------------- list */
+
+struct snapshot_page {
+	struct json json;
+	char sandbox[ID_LEN + 1], name[257]; /* "": any */
+	size_t n, limit;
+	char last[ID_LEN + 1];
+	bool more;
+};
+
+static bool snapshot_is_named(const struct snapshot_row *row, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = row->names; *p; p += strspn(p, ",")) {
+		size_t len = strcspn(p, ",");
+
+		if (len == n && memcmp(p, name, n) == 0)
+			return true;
+		p += len;
+	}
+	return false;
+}
+
+static int snapshot_list_one(void *ctx, const struct snapshot_row *row)
+{
+	struct snapshot_page *p = ctx;
+
+	if ((p->sandbox[0] && (!row->source || strcmp(row->source, p->sandbox) != 0)) ||
+	    (p->name[0] && !snapshot_is_named(row, p->name)))
+		return 0;
+	if (p->n == p->limit) {
+		p->more = true;
+		return 1;
+	}
+	p->n++;
+	(void)memcpy(p->last, row->id, sizeof(p->last));
+	json_open(&p->json, NULL, '{');
+	snapshot_show(&p->json, row);
+	json_close(&p->json, '}');
+	return 0;
+}
+
+void e2b_list_snapshots(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4U << 20);
+	struct snapshot_page p = { .json = { .out = &out }, .limit = PAGE_MAX };
+	struct warren_error err = WARREN_ERROR_INIT;
+	char after[64], limit[16], name[257];
+	uint64_t most = PAGE_MAX;
+	struct http_header headers[3] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+	};
+
+	if (e2b_query(c, "limit", limit, sizeof(limit)) &&
+	    (parse_u64(limit, PAGE_MAX, &most, &err) < 0 || most == 0)) {
+		e2b_refuse(c, 400, "limit: must be from 1 to 100");
+		return;
+	}
+	p.limit = (size_t)most;
+	(void)e2b_query(c, "nextToken", after, sizeof(after));
+	(void)e2b_query(c, "sandboxID", p.sandbox, sizeof(p.sandbox));
+	if (e2b_query(c, "name", name, sizeof(name)))
+		snapshot_word(name, p.name);
+	json_open(&p.json, NULL, '[');
+	if (db_each_snapshot(service_db(c->v1->service), c->caller.tenant, after, 0,
+			     snapshot_list_one, &p, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	json_close(&p.json, ']');
+	headers[2] = (struct http_header){ "X-Next-Token", p.last };
+	c->answered = true;
+	(void)http_respond(c->req, 200, headers, p.more ? 3 : 2, out.data, out.len);
+}
+
+/* -------------------------------------------------------------------------- delete */
+
+static void snapshot_on_deleted(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+
+	if (c->req && r == -ENOENT)
+		e2b_refuse(c, 404, "template '%s' not found", c->route.param[0]);
+	else if (c->req && r == -EBUSY)
+		e2b_refuse(c, 409, "%s", err->msg);
+	else if (c->req && r < 0)
+		call_fail(c, err);
+	else if (c->req)
+		call_synced(c, 204, NULL);
+	call_unref(c);
+}
+
+void e2b_delete_template(struct call *c)
+{
+	char word[257];
+
+	snapshot_word(c->route.param[0], word);
+	snapshot_delete(c->v1->service, c->caller.tenant, word, true, snapshot_on_deleted,
+			call_ref(c));
+}
+
+/* ---------------------------------------------------------------------------- fork */
+
+static void fork_on_all(struct call *c, struct sandbox **all, size_t n)
+{
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct json j = { .out = &out };
+	int64_t seconds = body_has(&c->body, "timeout") ? body_int(&c->body, "timeout")
+							: FORK_TIMEOUT;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	json_open(&j, NULL, '[');
+	for (size_t i = 0; i < n; i++) {
+		struct sandbox_change change = { .sets_times = true, .wake_on_use = -1 };
+
+		json_open(&j, NULL, '{');
+		if (all[i]) {
+			change.expires_at = service_time() + seconds * 1000;
+			change.idle_timeout_ms = sandbox_row(all[i])->idle_timeout_ms;
+			(void)sandbox_change(all[i], &change, &err);
+			json_open(&j, "sandbox", '{');
+			e2b_sandbox_to_json(c, all[i], &j);
+		} else {
+			json_open(&j, "error", '{');
+			json_int(&j, "code", 404);
+			json_str(&j, "message", "it was deleted in the meantime");
+		}
+		json_close(&j, '}');
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	call_json(c, 201, &out);
+}
+
+void e2b_fork(struct call *c)
+{
+	if (!e2b_sandbox(c))
+		return;
+	if (body_has(&c->body, "timeout") && body_int(&c->body, "timeout") <= 0) {
+		e2b_refuse(c, 400, "Timeout must be greater than 0");
+		return;
+	}
+	c->route.param[0] = c->route.sandbox;
+	v1_fork(c, (size_t)body_int(&c->body, "count"), fork_on_all);
+}
