@@ -55,13 +55,19 @@ void e2b_close(struct e2b *e)
 void e2b_token(const struct e2b *e, const char *id, const char *purpose,
 	       char ret[E2B_TOKEN_LEN + 1])
 {
+	e2b_derive(e->key, id, purpose, ret);
+}
+
+void e2b_derive(const char *key, const char *id, const char *purpose,
+		char ret[E2B_TOKEN_LEN + 1])
+{
 	unsigned char mac[EVP_MAX_MD_SIZE];
 	char text[64];
 	unsigned n = 0;
 	int size = snprintf(text, sizeof(text), "%s:%s", purpose, id);
 
 	ret[0] = '\0';
-	if (HMAC(EVP_sha256(), e->key, (int)strlen(e->key), (const unsigned char *)text,
+	if (HMAC(EVP_sha256(), key, (int)strlen(key), (const unsigned char *)text,
 		 (size_t)size, mac, &n))
 		(void)hex_encode(mac, E2B_TOKEN_LEN / 2, ret);
 }
@@ -423,6 +429,30 @@ static void e2b_begin(struct call *c)
 		call_read_body(c);
 }
 
+/* The outcome of admission: refuse the call, or carry it out. */
+static void e2b_go_on(struct call *c, int r, struct api_error *err, bool data)
+{
+	if (r == 0 && c->v1->stopping)
+		r = api_error_set(err, API_ERR_SHUTTING_DOWN, "the service is stopping");
+	if (c->answered)
+		return;
+	if (r < 0)
+		call_error(c, err);
+	else if (data)
+		e2b_resume(c, e2b_begin);
+	else
+		e2b_begin(c);
+}
+
+static void e2b_on_signed(struct call *c, const char *id)
+{
+	struct target t = { .port = ENVD_PORT, .given = true };
+	struct api_error err = { 0 };
+
+	(void)strcpy(t.id, id);
+	e2b_go_on(c, e2b_admit_data(c, &t, &err), &err, true);
+}
+
 void e2b_request(struct http_request *req, struct e2b *e)
 {
 	struct call *c = call_new(e->v1, req);
@@ -437,15 +467,12 @@ void e2b_request(struct http_request *req, struct e2b *e)
 	c->route = (struct route){ 0 };
 	data = target_from_headers(req, &t) ||
 	       target_from_host(e->v1->config->domain, req, &t);
-	r = data ? e2b_admit_data(c, &t, &err) : e2b_admit_control(c, &err);
-	if (r == 0 && e->v1->stopping)
-		r = api_error_set(&err, API_ERR_SHUTTING_DOWN, "the service is stopping");
-	if (c->answered)
+	if (!data && strcmp(req->path, "/files") == 0) {
+		c->show_error = e2b_show_rest;
+		c->route.op = &proxy_op.op;
+		e2b_find_signed(c, e2b_on_signed);
 		return;
-	if (r < 0)
-		call_error(c, &err);
-	else if (data)
-		e2b_resume(c, e2b_begin);
-	else
-		e2b_begin(c);
+	}
+	r = data ? e2b_admit_data(c, &t, &err) : e2b_admit_control(c, &err);
+	e2b_go_on(c, r, &err, data);
 }

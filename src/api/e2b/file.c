@@ -1,81 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * file.c - contents of files, and what the data plane says about itself
- *
- * A file can also be read or written with a signature in the URL instead of the access
- * token, until a time in the URL. Such a URL names no sandbox on a host that all sandboxes
- * share.
- */
+/* file.c - read files, and what the data plane says about itself */
+
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "api/e2b/fs_call.h"
-#include "base/base64.h"
-#include "base/parse.h"
-
-/* ---------------------------------------------------------------------- signatures */
-
-static void sign(const char *path, const char *operation, const char *user,
-		 const char *token, const char *expires, char ret[64])
-{
-	AUTO_BUF struct buf raw = BUF_INIT(16384);
-	unsigned char hash[SHA256_DIGEST_LENGTH];
-	size_t n;
-
-	buf_printf(&raw, "%s:%s:%s:%s", path, operation, user, token);
-	if (*expires)
-		buf_printf(&raw, ":%s", expires);
-	(void)SHA256((const unsigned char *)raw.data, raw.len, hash);
-	(void)memcpy(ret, "v1_", 3);
-	n = base64_size(sizeof(hash));
-	base64_encode(hash, sizeof(hash), ret + 3);
-	while (ret[3 + n - 1] == '=')
-		n--;
-	ret[3 + n] = '\0';
-}
-
-bool e2b_may_use_file(struct call *c, const char *operation)
-{
-	const char *given = http_header(c->req, "X-Access-Token");
-	char token[E2B_TOKEN_LEN + 1], signature[128], expires[32], wanted[64];
-	char path[4096], user[64];
-	struct warren_error why = WARREN_ERROR_INIT;
-	uint64_t when = 0;
-
-	e2b_token(call_e2b(c), c->route.sandbox, "envd", token);
-	if (given) {
-		if (strlen(given) == E2B_TOKEN_LEN &&
-		    CRYPTO_memcmp(given, token, E2B_TOKEN_LEN) == 0)
-			return true;
-		e2b_refuse(c, 401,
-			   "access token present in header but does not match");
-		return false;
-	}
-	if (!e2b_query(c, "signature", signature, sizeof(signature))) {
-		e2b_refuse(c, 401, "missing signature query parameter");
-		return false;
-	}
-	(void)e2b_query(c, "signature_expiration", expires, sizeof(expires));
-	(void)e2b_query(c, "path", path, sizeof(path));
-	(void)e2b_query(c, "username", user, sizeof(user));
-	sign(path, operation, user, token, expires, wanted);
-	if (strlen(wanted) != strlen(signature) ||
-	    CRYPTO_memcmp(wanted, signature, strlen(wanted)) != 0) {
-		e2b_refuse(c, 401, "invalid signature");
-		return false;
-	}
-	if (expires[0] && (parse_u64(expires, INT64_MAX / 1000, &when, &why) < 0 ||
-			   (int64_t)when * 1000 < service_wall(service_time()))) {
-		e2b_refuse(c, 401, "signature is already expired");
-		return false;
-	}
-	return true;
-}
 
 /* ------------------------------------------------------------------------- read */
 
@@ -115,7 +47,7 @@ void e2b_file_read(struct call *c)
 	struct file_reading *k;
 	char user[64];
 
-	if (!e2b_may_use_file(c, "read"))
+	if (!e2b_may_use_file(c))
 		return;
 	k = calloc(1, sizeof(*k));
 	if (k)

@@ -62,6 +62,9 @@ static inline struct e2b *call_e2b(const struct call *c)
 #define E2B_TOKEN_LEN 40
 void e2b_token(const struct e2b *e, const char *id, const char *purpose,
 	       char ret[E2B_TOKEN_LEN + 1]);
+/* The same, on any thread. */
+void e2b_derive(const char *key, const char *id, const char *purpose,
+		char ret[E2B_TOKEN_LEN + 1]);
 /* The value of a label; NULL: it has none. */
 const char *e2b_label(const struct sandbox *sandbox, const char *key);
 /* Decode a parameter of the query; false: it is missing or not valid. */
@@ -221,8 +224,15 @@ void e2b_fs_create_watcher(struct call *c);
 void e2b_fs_get_watcher_events(struct call *c);
 void e2b_fs_remove_watcher(struct call *c);
 
-/* file.c: may the client @operation ("read", "write") the file in the query? */
-bool e2b_may_use_file(struct call *c, const char *operation);
+/*
+ * signature.c: whether the client may use the file in the query, by its access token or by
+ * a signature; otherwise the call is refused.
+ */
+bool e2b_may_use_file(struct call *c);
+/* Find the sandbox of a URL that has only a signature; on failure, the call is refused. */
+void e2b_find_signed(struct call *c, void (*found)(struct call *c, const char *id));
+
+/* file.c */
 void e2b_file_read(struct call *c);
 void e2b_file_write(struct call *c);
 void e2b_envd_health(struct call *c);

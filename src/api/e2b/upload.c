@@ -296,7 +296,7 @@ void e2b_file_write(struct call *c)
 	struct upload *u;
 	char user[64];
 
-	if (!e2b_may_use_file(c, "write"))
+	if (!e2b_may_use_file(c))
 		return;
 	u = calloc(1, sizeof(*u));
 	if (!u) {

@@ -61,6 +61,15 @@ const struct sandbox_row *sandbox_row(const struct sandbox *sandbox)
 	return &sandbox->row;
 }
 
+void service_each(struct service *s, void (*fn)(void *ctx, struct sandbox *sandbox),
+		  void *ctx)
+{
+	for (size_t i = 0; i < SANDBOX_BUCKETS; i++)
+		for (struct sandbox *sandbox = s->sandboxes[i]; sandbox;
+		     sandbox = sandbox->hash_next)
+			fn(ctx, sandbox);
+}
+
 const char *sandbox_workdir(const struct sandbox *sandbox)
 {
 	return sandbox->is.base.workdir ? sandbox->is.base.workdir : "/";

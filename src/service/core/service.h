@@ -168,6 +168,9 @@ void service_on_warden_end(struct service *s, void (*fn)(void *ctx), void *ctx);
 
 /* The sandbox @id if it belongs to @owner (NULL: any owner); otherwise NULL. */
 struct sandbox *sandbox_find(struct service *s, const char *owner, const char *id);
+/* Call @fn for each sandbox; it must not create or delete any. */
+void service_each(struct service *s, void (*fn)(void *ctx, struct sandbox *sandbox),
+		  void *ctx);
 /*
  * The id of the sandbox that @word refers to. @word may be an id, a name, or the
  * beginning of an id; they are tried in this order. Only sandboxes of @owner are found;
