@@ -45,7 +45,8 @@ bool access_is_token(const char *authorization)
 {
 	if (strncasecmp(authorization, "Bearer ", 7) == 0)
 		authorization += 7;
-	return strncasecmp(authorization, "wrn_", 4) == 0;
+	return strncasecmp(authorization, "wrn_", 4) == 0 ||
+	       strncasecmp(authorization, "e2b_", 4) == 0;
 }
 
 /* Return the length of "name:port" without the port, or of "[::1]:80" without the port

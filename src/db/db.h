@@ -55,7 +55,7 @@
 #define DB_LABELS_MAX 64      /* maximum number for a sandbox or a filter */
 #define DB_NAME_MAX   63      /* maximum bytes of a tenant's name */
 #define DB_PAGE_MAX   1000    /* maximum number of rows per page */
-#define DB_SECRET_LEN 68      /* "wrn_" and 256 bits in hexadecimal */
+#define DB_SECRET_LEN 68      /* "wrn_" and 256 bits in hexadecimal, or shorter */
 #define DB_HASH_SIZE  32      /* SHA-256 */
 #define DB_LOCAL      "local" /* the tenant that always exists: this machine's owner */
 #define DB_UNLIMITED  ((uint64_t)INT64_MAX)
@@ -183,6 +183,7 @@ struct token_row {
 	 * all sandboxes of the tenant.
 	 */
 	const char *sandbox;
+	bool e2b; /* for db_make_token(): the secret has the form of a key of E2B */
 	int64_t created_at, expires_at, last_used, revoked_at;
 	void *block;
 };

@@ -2,7 +2,7 @@
 /*
  * token.c - secrets that identify a tenant
  *
- * A secret has 256 random bits, and the database contains its SHA-256. Such a secret
+ * A secret has 256 random bits (160 in the form of E2B), and the database contains its SHA-256. Such a secret
  * cannot be guessed, so one round of a fast hash is enough. A lookup compares hashes, in
  * a table in memory or in the index. Its run time can only reveal something about the
  * hash of the given secret, which a client cannot choose.
@@ -19,19 +19,22 @@
 
 #define SECRET_PREFIX "wrn_"
 #define SECRET_BYTES  32
+#define E2B_PREFIX    "e2b_"
+#define E2B_BYTES     20 /* SDKs of E2B refuse keys of another length */
 #define TOKENS_SHOWN  256 /* a power of two, at most 256 */
 
 _Static_assert(DB_SECRET_LEN == sizeof(SECRET_PREFIX) - 1 + 2 * (size_t)SECRET_BYTES,
 	       "the length of a secret");
 _Static_assert(DB_HASH_SIZE == 256 / 8, "the size of a hash");
 
-static int make_secret(char ret[DB_SECRET_LEN + 1], struct warren_error *err)
+static int make_secret(bool e2b, char ret[DB_SECRET_LEN + 1], struct warren_error *err)
 {
 	unsigned char bits[SECRET_BYTES];
 
 	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 		return error_errno(err, errno, "create a secret");
-	(void)hex_encode(bits, sizeof(bits), stpcpy(ret, SECRET_PREFIX));
+	(void)hex_encode(bits, e2b ? E2B_BYTES : sizeof(bits),
+			 stpcpy(ret, e2b ? E2B_PREFIX : SECRET_PREFIX));
 	OPENSSL_cleanse(bits, sizeof(bits));
 	return 0;
 }
@@ -127,7 +130,7 @@ int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN
 	char secret[DB_SECRET_LEN + 1];
 	char id[ID_LEN + 1];
 	struct tenant_row tenant;
-	int r = make_secret(secret, err);
+	int r = make_secret(row->e2b, secret, err);
 
 	if (r == 0)
 		r = hash_secret(db, secret, hash, err);

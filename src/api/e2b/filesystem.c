@@ -286,13 +286,12 @@ static void fs_list_on_target(void *ctx, struct file_target *t,
 {
 	struct fs_list *l = ctx;
 	struct fs_listed *one = &l->all[l->at];
+	char clean[4096];
 
 	l->finding = NULL;
 	if (!err) {
-		(void)close(t->dir);
-		one->entry.resolved = t->exists;
-		one->entry.target = t->is;
-		one->target = strdup(t->path);
+		fs_resolved(&one->entry, t, clean);
+		one->target = strdup(one->entry.target_path);
 	}
 	l->at++;
 	fs_list_resolve(l);

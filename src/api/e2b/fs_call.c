@@ -211,18 +211,24 @@ static void fs_send_entry(struct fs_call *f)
 	call_json(f->fc.call, 200, &out);
 }
 
+void fs_resolved(struct fs_entry *e, struct file_target *t, char clean[4096])
+{
+	(void)close(t->dir);
+	e->resolved = t->exists;
+	e->target = t->is;
+	/* Its directories are no links, so ".." can be taken literally. */
+	e->target_path = api_path("/", t->path, clean) ? clean : t->path;
+}
+
 /* A link whose target cannot be found has no type. */
 static void fs_on_target(void *ctx, struct file_target *t, const struct warren_error *err)
 {
 	struct fs_call *f = ctx;
+	char clean[4096];
 
 	f->finding = NULL;
-	if (!err) {
-		(void)close(t->dir);
-		f->entry.resolved = t->exists;
-		f->entry.target = t->is;
-		f->entry.target_path = t->path;
-	}
+	if (!err)
+		fs_resolved(&f->entry, t, clean);
 	fs_send_entry(f);
 }
 

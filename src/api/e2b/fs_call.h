@@ -47,6 +47,8 @@ void fs_fail(struct fs_call *f, const struct warren_error *err);
 
 void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
 		      struct json *j, const char *key);
+/* Take what a link leads to; @clean is memory for its path. */
+void fs_resolved(struct fs_entry *e, struct file_target *t, char clean[4096]);
 void fs_accounts_done(struct fs_accounts *a);
 /* Look at fc.path and answer {"entry": ...}. */
 void fs_answer_entry(struct fs_call *f);

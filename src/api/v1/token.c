@@ -87,6 +87,7 @@ void v1_create_token(struct call *c)
 		.tenant = tenant ? tenant : c->caller.tenant,
 		.name = body_text(&c->body, "name"),
 		.sandbox = body_text(&c->body, "sandbox_id"),
+		.e2b = body_bool(&c->body, "e2b"),
 		.created_at = now,
 	};
 	uint32_t bits = 0;

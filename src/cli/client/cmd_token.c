@@ -13,6 +13,7 @@ struct token_options {
 	const char *tenant;
 	const char *sandbox;
 	uint64_t expires_ms;
+	bool e2b;
 	bool quiet;
 	bool json;
 };
@@ -29,6 +30,9 @@ static const struct opt create_table[] = {
 	  opt_text, FIELD(tenant) },
 	{ NULL, OPT_SANDBOX("restrict the token to this sandbox (id or name)",
 		FIELD(sandbox)) },
+	{ NULL, "e2b", 0, NULL, NULL,
+	  "make a key for the SDKs of E2B; without --scope, it may do all that they do",
+	  opt_flag, FIELD(e2b) },
 	{ NULL, "expires", 0, "DURATION", "24h",
 	  "lifetime of the token (default: unlimited)",
 	  opt_duration, FIELD(expires_ms) },
@@ -56,13 +60,18 @@ static int cmd_token_create(const struct token_options *o, const char *name)
 	AUTO_JSON json_t *body = json_object();
 	char id[ID_LEN + 1];
 
-	if (!o->scopes) {
+	if (!o->scopes && !o->e2b) {
 		message_say(token_create.name, "--scope is missing (example: %s)",
 			    token_create.opts->example);
 		return STATUS_FAILED;
 	}
 	spec_put_text(body, "name", name);
-	(void)json_object_set(body, "scopes", o->scopes);
+	(void)json_object_set_new(body, "scopes",
+				  o->scopes ? json_incref(o->scopes)
+					    : json_pack("[sssss]", "read", "write", "exec",
+							"files", "secrets"));
+	if (o->e2b)
+		(void)json_object_set_new(body, "e2b", json_true());
 	spec_put_text(body, "tenant", o->tenant);
 	spec_put_number(body, "expires_in_ms", o->expires_ms);
 	if (client_open(&c, &err) < 0 ||
