@@ -18,7 +18,8 @@
 #include "service/exec/exec.h"
 
 #define KEEPALIVE_S     90
-#define PIECE_MAX       (32U << 10)
+#define PIECE_MAX       (32U << 10) /* bytes of output in one event */
+#define READ_MAX        65536       /* a record of the journal has at most this size */
 #define PIECES_PER_TURN 8
 #define LOOK_MS         100
 
@@ -200,7 +201,7 @@ static void stream_at_end(struct process_stream *s, bool end)
 
 static void stream_go_on(struct process_stream *s)
 {
-	static char room[PIECE_MAX]; /* there is one thread */
+	static char room[READ_MAX]; /* there is one thread */
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	for (int i = 0; i < PIECES_PER_TURN && !s->blocked && !s->ended; i++) {
@@ -219,8 +220,11 @@ static void stream_go_on(struct process_stream *s)
 			stream_at_end(s, o.end);
 			return;
 		}
-		if (o.stream == 1 || o.stream == 2)
-			stream_send_output(s, o.stream, room, o.size);
+		for (size_t sent = 0; o.stream <= 2 && sent < o.size && !s->ended;
+		     sent += PIECE_MAX)
+			stream_send_output(s, o.stream, room + sent,
+					   o.size - sent < PIECE_MAX ? o.size - sent
+								     : PIECE_MAX);
 		if (!s->blocked)
 			exec_hold_move(&s->holder, s->at);
 	}
