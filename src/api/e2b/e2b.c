@@ -50,6 +50,7 @@ void e2b_close(struct e2b *e)
 {
 	e2b_forget_processes(e);
 	e2b_forget_watchers(e);
+	e2b_forget_contexts(e);
 }
 
 void e2b_token(const struct e2b *e, const char *id, const char *purpose,
@@ -367,16 +368,17 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 	}
 	if (!op)
 		return e2b_missing(c, other, err);
+	/* The handlers of v1 expect the sandbox first, and then what the path names. */
+	c->route.param[1] = c->route.n_params > 0 ? c->route.param[0] : "";
 	c->route.n_params = 2;
 	c->route.param[0] = c->route.sandbox;
-	c->route.param[1] = "";
 	c->route.number[1] = t->port;
 	if (!op->public &&
 	    !token_matches(e, t->id, "envd", http_header(req, "X-Access-Token")))
 		return api_error_set(err, API_ERR_UNAUTHORIZED,
 				     "unauthorized access, please provide a valid access "
 				     "token or method signing if supported");
-	if (op == &proxy_op && e2b_label(sandbox, E2B_LABEL_TRAFFIC) &&
+	if (t->port != ENVD_PORT && e2b_label(sandbox, E2B_LABEL_TRAFFIC) &&
 	    !token_matches(e, t->id, "traffic",
 			   http_header(req, "E2b-Traffic-Access-Token")))
 		return api_error_set(err, API_ERR_FORBIDDEN,

@@ -28,6 +28,7 @@
 struct v1;
 struct e2b_process;
 struct e2b_watcher;
+struct e2b_context;
 struct loop_timer;
 
 struct e2b {
@@ -36,6 +37,8 @@ struct e2b {
 	uint64_t unsupported; /* requests that were refused because they are unsupported */
 	struct e2b_process *processes;
 	struct e2b_watcher *watchers;
+	struct e2b_context *contexts;
+	struct loop_timer *context_timer; /* forgets contexts of sandboxes that are gone */
 	struct loop_timer *timer;       /* forgets processes that ended */
 	struct loop_timer *watch_timer; /* forgets unused watchers */
 };

@@ -232,6 +232,16 @@ bool e2b_may_use_file(struct call *c);
 /* Find the sandbox of a URL that has only a signature; on failure, the call is refused. */
 void e2b_find_signed(struct call *c, void (*found)(struct call *c, const char *id));
 
+/* interpreter.c */
+void e2b_interpreter_health(struct call *c);
+void e2b_interpreter_execute(struct call *c);
+void e2b_contexts_list(struct call *c);
+void e2b_contexts_create(struct call *c);
+void e2b_contexts_delete(struct call *c);
+void e2b_contexts_restart(struct call *c);
+/* context.c */
+void e2b_forget_contexts(struct e2b *e);
+
 /* file.c */
 void e2b_file_read(struct call *c);
 void e2b_file_write(struct call *c);

@@ -123,6 +123,12 @@ FIELDS(watch_fields) = {
 };
 FIELDS(watcher_fields) = { { "watcherId", TEXT(64) } };
 
+FIELDS(execute_fields) = {
+	{ "code", TEXT(4U << 20) }, { "context_id", TEXT(64) },
+	{ "env_vars", ENVS }, { "language", TEXT(64) },
+};
+FIELDS(context_fields) = { { "cwd", PATH }, { "language", TEXT(64) } };
+
 /* ------------------------------------------------------------------------ operations */
 
 #define BODY(list, ...) .op.body = API_BODY_JSON, .op.body_type = "application/json", \
@@ -190,6 +196,19 @@ static const struct e2b_op data[] = {
 	{ ON(GET, "/envs", envd_envs) },
 	{ ON(GET, "/metrics", envd_metrics) },
 };
+
+/*
+ * SDKs send the access token only with code. Everything else of the interpreter is as public
+ * as any port of the sandbox.
+ */
+static const struct e2b_op interpreter[] = {
+	{ ON(GET, "/health", interpreter_health), .public = true },
+	{ ON(POST, "/execute", interpreter_execute), BODY(execute_fields, .required = 1), .op.body_required = true },
+	{ ON(GET, "/contexts", contexts_list), .public = true },
+	{ ON(POST, "/contexts", contexts_create), .public = true, BODY(context_fields) },
+	{ ON(DELETE, "/contexts/{}", contexts_delete), .public = true },
+	{ ON(POST, "/contexts/{}/restart", contexts_restart), .public = true },
+};
 /* clang-format on */
 
 /* ------------------------------------------------------------------------- routes */
@@ -256,9 +275,8 @@ const struct e2b_op *e2b_find_control(const char *method, const char *path,
 const struct e2b_op *e2b_find_data(uint16_t port, const char *method, const char *path,
 				   struct route *ret, bool *ret_allow)
 {
-	*ret_allow = false;
-	*ret = (struct route){ 0 };
-	if (port != ENVD_PORT)
-		return NULL;
+	if (port == INTERPRETER_PORT)
+		return table_find(interpreter, ARRAY_SIZE(interpreter), method, path, ret,
+				  ret_allow);
 	return table_find(data, ARRAY_SIZE(data), method, path, ret, ret_allow);
 }
