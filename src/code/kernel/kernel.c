@@ -46,14 +46,14 @@ extern const char kernel_bash[], kernel_bash_end[];
 	"{ echo 'cannot create a FIFO for the output of cells' >&2;exit 126;}\n"   \
 	"exec 3<&0 4>&1 5<>\"$d/1\" 6<>\"$d/2\" </dev/null >\"$d/1\" 2>\"$d/2\"\n" \
 	"rm -r \"$d\"\n"                                                           \
-	"exec \"$n\" --no-warnings -e \"$1\"\n"
+	"exec \"$n\" --no-warnings --no-force-async-hooks-checks -e \"$1\"\n"
 
 #define BOOT_NODE                                                               \
 	"const r=n=>{const f=require('fs'),b=Buffer.alloc(n);"                  \
 	"for(let i=0,d;i<n;i+=d)if(!(d=f.readSync(3,b,i,n-i)))process.exit(1);" \
 	"return b.toString()};"                                                 \
 	"new(require('vm').Script)(r(+r(8)),{filename:'kernel'})"               \
-	".runInThisContext()(require)"
+	".runInThisContext()(require,n=>import(n))"
 
 #define PYTHON_ARGV LIST("python3|python", "-c", BOOT_PYTHON)
 #define NODE_ARGV   LIST("sh", "-c", BOOT_SHELL, "kernel", BOOT_NODE)

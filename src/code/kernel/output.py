@@ -15,7 +15,6 @@ import codecs
 import io
 import os
 import select
-import sys
 import time
 try:
     from _json import encode_basestring_ascii as quote, make_scanner
@@ -113,7 +112,7 @@ class Output:
 
     def __init__(self, fd):
         self.fd, self.pid = fd, os.getpid()
-        self.section = Section()
+        self.section, self.forked = Section(), False
         self.pending, self.size, self.kind, self.last = [], 0, "stdout", 0.0
         self.wake_in, self.wake_out = os.pipe()
         self.private = [fd, self.wake_in, self.wake_out]
@@ -127,9 +126,16 @@ class Output:
             self.pipes[reader] = kind
             self.decoders[kind] = codecs.getincrementaldecoder("utf-8")("replace")
             self.ready.register(reader, select.POLLIN)
-        os.register_at_fork(before=lambda: self.section.lock.acquire(),
+        os.register_at_fork(before=self.before_fork,
                             after_in_parent=lambda: self.section.lock.release(), after_in_child=self.after_fork)
         _thread.start_new_thread(self.pump, ())
+
+    def before_fork(self):
+        if not self.forked:  # the threads of the kernel are no reason for a warning
+            import warnings
+            warnings.filterwarnings("ignore", r".*is multi-threaded, use of \w+\(\) may", DeprecationWarning)
+            self.forked = True
+        self.section.lock.acquire()
 
     def after_fork(self):
         """A child writes to the pipes like any other process, and has no part in the protocol."""

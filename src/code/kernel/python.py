@@ -4,8 +4,11 @@
 # If a cell is not Python, but contains a magic or a shell command, IPython runs this cell and all
 # that follow (shell_ipython.py). It also takes over when a cell imports it. Without IPython,
 # magic.py has the most common ones.
+#
+# This follows output.py in the same namespace.
 import _ast
 import builtins
+import sys
 
 AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
 CO_COROUTINE = 0x80
@@ -115,7 +118,8 @@ class Python(Kernel):
         kind = type(value)
         if kind is int or kind is float or kind is str or kind is bool:
             # Nothing else than text: the code for rich results is not needed.
-            text = str(value) if kind is str else repr(value)
+            text = repr(value)
+            text = text[1:-1] if kind is str else text
             if len(text) <= 1 << 20:
                 self.output.event('{"type":"result","is_main_result":true,"text":%s,"extra":{}}' %
                                   quote(clean(text)))
@@ -146,9 +150,17 @@ class Python(Kernel):
             if one is None or id(one) in seen:
                 continue
             seen.add(id(one))
-            one.stack[:] = [frame for frame in one.stack if frame.filename != "<kernel>"]
+            one.stack[:] = self.frames(one.stack)
             todo += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
         return "".join(found.format()).rstrip("\n")
+
+    def frames(self, stack):
+        """Returns the frames of a traceback from the first one of a cell on."""
+        shown = [frame for frame in stack if frame.filename != "<kernel>"]
+        cells = [i for i, frame in enumerate(shown) if frame.filename.startswith("Cell In[")]
+        if cells:
+            return shown[cells[0]:]
+        return [] if shown and "/IPython/core/" in shown[0].filename else shown
 
     def report(self, error):
         """Writes the event of an exception that left a cell."""
@@ -209,12 +221,13 @@ class Python(Kernel):
         task = loop.create_task(coroutine)
         try:
             return loop.run_until_complete(task)
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit) as error:
             task.cancel()
             try:
                 loop.run_until_complete(task)
-            except BaseException:
-                pass
+            except BaseException as end:  # its traceback is where the cell was waiting
+                if isinstance(error, KeyboardInterrupt):
+                    raise KeyboardInterrupt().with_traceback(end.__traceback__) from None
             raise
 
     def start_shell(self):
@@ -233,7 +246,7 @@ class Python(Kernel):
             return part("shell_ipython")["run"](self, code)
         try:
             tree = self.parse(code, name)
-        except SyntaxError as error:
+        except SyntaxError:
             magic = part("magic")
             if not magic["is_magic"](code):
                 raise
@@ -259,7 +272,7 @@ class Python(Kernel):
             self.finish()
         except BaseException as error:
             self.report(error)
-            self.shown.clear()
+            self.finish_failed()
         finally:
             for variable, value in before.items():
                 if value is None:
@@ -271,10 +284,19 @@ class Python(Kernel):
         self.show_figures()
         for stream in (sys.stdout, sys.stderr):
             if not isinstance(stream, Stream):
-                stream.flush()
+                try:
+                    stream.flush()
+                except Exception:
+                    pass  # what a cell put there can be closed
         ctypes = sys.modules.get("ctypes")
         if ctypes is not None:  # the code of the cell can have used the buffers of C
             ctypes.CDLL(None).fflush(None)
+
+    def finish_failed(self):
+        try:
+            self.finish()
+        except BaseException as error:
+            self.on_thread_error(None, error, None)
 
     def wait(self):
         """Lets tasks that a cell left behind go on until the next request."""

@@ -204,3 +204,13 @@ def hook_pyplot(kernel, pyplot):
 
     pyplot.show = show
     sys.modules["matplotlib.figure"].Figure.show = lambda figure, *_, **__: kernel.display(figure)
+    axes = sys.modules["matplotlib.axes"].Axes
+    original = axes.bxp
+
+    def bxp(self, bxpstats, *args, **kw):
+        """Remembers what boxes show, because the lines of a box do not tell which it is."""
+        self._kernel_boxes = [*getattr(self, "_kernel_boxes", ()), *bxpstats]
+        return original(self, bxpstats, *args, **kw)
+
+    bxp.__doc__ = original.__doc__
+    axes.bxp = bxp

@@ -36,13 +36,13 @@ class KernelDisplayPublisher(DisplayPublisher):
 class KernelShell(InteractiveShell):
     kernel = None
 
-    def _showtraceback(self, etype, evalue, stb):
-        try:
-            value = str(evalue)
-        except Exception:
-            value = "<exception str() failed>"
-        text = stb if isinstance(stb, str) else "\n".join(stb)
-        self.kernel.failure = (etype.__name__, value, text)
+    def showtraceback(self, exc_tuple=None, *_, **__):
+        self.kernel.failure = self._get_exc_info(exc_tuple)[1]
+
+    def showsyntaxerror(self, *_, **__):
+        self.kernel.failure = self._get_exc_info(None)[1]
+
+    showindentationerror = showsyntaxerror
 
     def enable_matplotlib(self, gui=None):
         return "inline", "agg"  # figures are always displayed in line
@@ -69,13 +69,11 @@ def quiet_config():
     config.HistoryManager.enabled = False
     config.HistoryManager.hist_file = ":memory:"
     config.InteractiveShell.colors = "NoColor"
-    config.InteractiveShell.xmode = "Context"
     return config
 
 
 def start(kernel):
     KernelShell.kernel = KernelDisplayHook.kernel = KernelDisplayPublisher.kernel = kernel
-    KernelShell.displayhook_class.default_value = None
     hook, excepthook = sys.displayhook, sys.excepthook
     shell = KernelShell.instance(config=quiet_config(), user_module=kernel.module, user_ns=kernel.names,
                                  displayhook_class=KernelDisplayHook, display_pub_class=KernelDisplayPublisher)
@@ -85,6 +83,9 @@ def start(kernel):
         "matplotlib.figure", "Figure", lambda figure, *_, **__: part("rich")["figure_bundle"](figure))
     shell.execution_count = kernel.count
     shell.loop_runner = kernel.wait_for
+    shell.compile.get_code_name = lambda raw, code, number: f"Cell In[{number}]"
+    import warnings
+    warnings.filterwarnings("ignore", message="To exit: use")
     return shell
 
 
@@ -93,8 +94,5 @@ def run(kernel, code):
     shell.execution_count = kernel.count
     builtins.input = no_input
     shell.run_cell(code, store_history=True)
-    if kernel.output.is_child():
-        real_os._exit(1 if kernel.failure else 0)
-    if kernel.failure:
-        kernel.error(*kernel.failure)
-        kernel.shown.clear()
+    if kernel.failure is not None:
+        raise kernel.failure
