@@ -23,6 +23,7 @@ class Bash(Kernel):
     def __init__(self):
         super().__init__()
         self.shell, self.stopped, self.terminal = None, False, None
+        self.sending, self.end_of_cell = _thread.allocate_lock(), ""
 
     def open_terminal(self):
         """Returns a terminal whose modes an interactive shell can set, as it does when a child is killed."""
@@ -35,6 +36,7 @@ class Bash(Kernel):
 
     def start(self):
         self.status, writer = os.pipe()
+        self.statuses = b""
         os.dup2(writer, STATUS_FD)
         os.close(writer)
         os.dup2(2, STDERR_FD)
@@ -50,40 +52,46 @@ class Bash(Kernel):
     def send(self, text):
         data = text.encode("utf-8", "surrogateescape")
         try:
-            while data:
-                data = data[self.shell.stdin.write(data):]
-        except BrokenPipeError:
+            with self.sending:
+                while data:
+                    data = data[self.shell.stdin.write(data):]
+        except (OSError, ValueError):
             pass  # the shell has ended, which is noticed when its status is read
 
     def on_interrupt(self, *_):
         pass  # the signal is for the shell
 
-    def interrupt(self, target=None):
-        shell = self.shell
-        if shell is not None and self.running is not None and target in (None, self.running):
-            self.stopped = True
-            os.killpg(shell.pid, _signal.SIGINT)
+    def signal_cell(self, cell):
+        self.stopped = True
+        try:
+            os.killpg(self.shell.pid, _signal.SIGINT)
+        except (OSError, AttributeError):
+            return  # the shell has ended
+        self.send(self.end_of_cell)  # the signal can also end the command that reports the status
 
     def commands(self, code, env):
-        """Returns what the shell reads for a cell: the code, and then the end of it."""
+        """Returns what the shell reads for a cell: the code, and the end of it, which can be repeated."""
         before, after = [], []
         for name, value in env.items():
-            before.append(f"__kernel_had_{name}=${{{name}+x}} __kernel_old_{name}=${{{name}-}}; "
-                          f"export {name}={quoted(value)}; ")
-            after.append(f'if [ "$__kernel_had_{name}" ]; then {name}=$__kernel_old_{name}; else unset {name}; fi; '
-                         f"unset __kernel_had_{name} __kernel_old_{name}; ")
-        return (f"{''.join(before)}__kernel_again; eval {quoted(code)} </dev/null {STATUS_FD}>&-\n"
-                f"__kernel_status=$?; {''.join(after)}echo $__kernel_status >&{STATUS_FD}\n")
+            had, old = f"__kernel_had_{name}", f"__kernel_old_{name}"
+            before.append(f"{had}=${{{name}+x}} {old}=${{{name}-}}; export {name}={quoted(value)}; ")
+            after.append(f'if [ "${{{had}+x}}" ]; then if [ "${had}" ]; then {name}=${old}; else unset {name}; fi; '
+                         f"unset {had} {old}; fi; ")
+        end = f"__kernel_status=$?; {''.join(after)}echo {self.count} $__kernel_status >&{STATUS_FD}\n"
+        return f"{''.join(before)}__kernel_again; eval {quoted(code)} </dev/null {STATUS_FD}>&-\n", end
 
     def wait_status(self):
         """Returns the exit status, or None if the shell itself has ended."""
-        text = b""
-        while not text.endswith(b"\n"):
-            data = os_read(self.status, 64)
-            if not data:
-                return None
-            text += data
-        return int(text)
+        while True:
+            while b"\n" not in self.statuses:
+                data = os_read(self.status, 64)
+                if not data:
+                    return None
+                self.statuses += data
+            line, _, self.statuses = self.statuses.partition(b"\n")
+            cell, status = line.split()
+            if int(cell) == self.count:
+                return int(status)
 
     def ended(self):
         self.shell.stdin.close()
@@ -105,7 +113,8 @@ class Bash(Kernel):
                 self.start()
         except OSError as error:
             return self.error("OSError", str(error), f"cannot start bash: {error}")
-        self.send(self.commands(code, env))
+        command, self.end_of_cell = self.commands(code, env)
+        self.send(command + self.end_of_cell)
         status = self.wait_status()
         if status is None:
             return self.ended()

@@ -133,22 +133,29 @@
 
     let remote = null;
 
+    function leadsGroup() {
+      try {
+        return fs.readFileSync('/proc/self/stat', 'latin1').split(') ').pop().split(' ')[2] === String(process.pid);
+      } catch (e) {
+        return false; // there is no /proc
+      }
+    }
+
     // A cell that waits for a promise is left by the main thread. One that does not return to
-    // the event loop is stopped by V8, and its children by a signal.
+    // the event loop is stopped by V8, and its children by a signal. Both are repeated, because
+    // the signal can come before a child has started.
     function interrupt(id) {
       const running = Atomics.load(shared, RUNNING);
       if (!running || (id !== undefined && id !== null && id !== running))
         return;
       const heard = Atomics.load(shared, HEARD);
       Atomics.store(shared, STOPPED, running);
-      try {
-        if (fs.readFileSync('/proc/self/stat', 'latin1').split(') ').pop().split(' ')[2] === String(process.pid))
-          process.kill(-process.pid, 'SIGINT');
-      } catch (e) { /* there is no /proc */ }
       (function ask() {
         if (Atomics.load(shared, HEARD) !== heard || Atomics.load(shared, RUNNING) !== running)
           return;
         parentPort.postMessage({ op: 'interrupt', id: running });
+        if (leadsGroup())
+          process.kill(-process.pid, 'SIGINT');
         setTimeout(() => {
           if (Atomics.load(shared, HEARD) !== heard || Atomics.load(shared, RUNNING) !== running)
             return;

@@ -31,7 +31,7 @@ DEPTH_MAX = 64
 KINDS = ("stdout", "stderr")
 
 clock, monotonic, calendar, as_text = time.time, time.monotonic, time.gmtime, time.strftime
-os_read, os_write, get_ident = os.read, os.write, _thread.get_ident
+os_read, os_write, get_ident, time_sleep = os.read, os.write, _thread.get_ident, time.sleep
 
 
 def timestamp():
@@ -242,7 +242,7 @@ class Output:
                 with self.section:
                     self.drain()
             while self.pending:
-                time.sleep(PENDING_SECONDS)
+                time_sleep(PENDING_SECONDS)
                 with self.section:
                     self.drain()
                     self.flush_pending()
@@ -318,7 +318,7 @@ class Kernel:
         os.close(null)
         self.output = Output(events)
         self.output.private.append(self.requests)
-        self.count, self.running, self.target = 0, None, None
+        self.count, self.running, self.target, self.handled = 0, None, None, False
         try:
             os.setpgid(0, 0)
         except OSError:
@@ -334,6 +334,7 @@ class Kernel:
             raise KeyboardInterrupt
         if self.running is None or target not in (None, self.running):
             return
+        self.handled = True
         if self.output.section.depth:
             self.output.section.deferred = True
         else:
@@ -341,13 +342,27 @@ class Kernel:
 
     def interrupt(self, target=None):
         """Stops the cell, and what runs in its process group, as a terminal does."""
-        if self.running is None or target not in (None, self.running):
-            return
-        self.target = target
+        cell = self.running
+        if cell is not None and target in (None, cell):
+            self.handled = False
+            self.signal_cell(cell)
+            _thread.start_new_thread(self.insist, (cell,))
+
+    def signal_cell(self, cell):
+        self.target = cell
         if os.getpgrp() == os.getpid():
             os.killpg(0, _signal.SIGINT)
         else:
             os.kill(os.getpid(), _signal.SIGINT)
+
+    def insist(self, cell):
+        """Repeats a signal that was lost: it came before a child had started, or the child handled it."""
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        for pause in (0.2, 0.4, 0.8, 1.6, 3.2):
+            time_sleep(pause)
+            if self.running != cell or self.handled:
+                return
+            self.signal_cell(cell)
 
     def read(self):
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
@@ -363,7 +378,7 @@ class Kernel:
             rest.append(last)
         self.put({"op": "exit"})
         self.interrupt()
-        time.sleep(2)
+        time_sleep(2)
         os._exit(1)  # the cell does not end
 
     def request(self, line):

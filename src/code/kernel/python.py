@@ -11,7 +11,9 @@ import builtins
 import sys
 
 AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
-CO_COROUTINE = 0x80
+CO_COROUTINE, FUTURES = 0x80, 0x1ff0000  # FUTURES: of "from __future__ import"
+VALUE = "__kernel_value__"
+LOCATION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 
 def part(name):
@@ -65,12 +67,17 @@ class AfterImport:
         if hook is None:
             return None
         import importlib.machinery
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            self.hooks[name] = hook
+            raise
         module = sys.modules[name]
         spec = importlib.machinery.ModuleSpec(name, self, origin=getattr(module, "__file__", None),
                                               is_package=hasattr(module, "__path__"))
-        self.before = module.__spec__
         hook(module)
+        # The import system prefers the spec of a module that it finds loaded.
+        self.before, module.__spec__ = module.__spec__, spec
         return spec
 
     def create_module(self, spec):
@@ -93,8 +100,8 @@ class Python(Kernel):
         sys.stdout, sys.stderr = Stream(self.output, "stdout"), Stream(self.output, "stderr")
         sys.argv, sys.displayhook = [""], self.show
         sys.excepthook = self.on_thread_error
-        self.shell, self.loop, self.flags, self.failure = None, None, AWAIT, None
-        self.shown, self.main_shown = [], False
+        self.shell, self.starting, self.failure = None, False, None
+        self.loop, self.flags, self.shown = None, AWAIT, []
         sys.meta_path.insert(0, AfterImport({
             "IPython": lambda _: self.start_shell(), "matplotlib.pyplot": self.hook_pyplot}))
 
@@ -194,20 +201,25 @@ class Python(Kernel):
 
     def run(self, tree, name, quiet):
         """Runs the statements; shows the value if the last of them is an expression."""
-        body, last = tree.body, None
-        if body and isinstance(body[-1], _ast.Expr) and not quiet:
-            last = _ast.Expression(body.pop().value)
-        if body:
-            code = compile(tree, name, "exec", self.flags, True)
-            self.flags |= code.co_flags & 0x1ff0000  # of "from __future__ import"
-            self.evaluate(code)
-        if last is not None:
-            sys.displayhook(self.evaluate(compile(last, name, "eval", self.flags, True)))
-
-    def evaluate(self, code):
-        if not code.co_flags & CO_COROUTINE:
-            return eval(code, self.names)
-        return self.wait_for(eval(code, self.names))
+        last = tree.body[-1] if tree.body else None
+        shown = isinstance(last, _ast.Expr) and not quiet
+        if shown:
+            where = {field: getattr(last, field) for field in LOCATION}
+            target = _ast.Name(id=VALUE, ctx=_ast.Store(), **where)
+            tree.body[-1] = _ast.Assign(targets=[target], value=last.value, **where)
+        code = compile(tree, name, "exec", self.flags, True)
+        self.flags |= code.co_flags & FUTURES
+        try:
+            if code.co_flags & CO_COROUTINE:
+                self.wait_for(eval(code, self.names))
+            else:
+                if self.loop is not None:
+                    self.event_loop()
+                exec(code, self.names)
+        finally:
+            value = self.names.pop(VALUE, None)
+        if shown:
+            sys.displayhook(value)
 
     def event_loop(self):
         import asyncio
@@ -232,13 +244,14 @@ class Python(Kernel):
 
     def start_shell(self):
         """Creates the shell of IPython; returns None if it is not installed."""
-        if self.shell is None:
-            sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, AfterImport) or not f.hooks.pop("IPython", 0)
-                                or f.hooks]
+        if self.shell is None and not self.starting:
+            self.starting = True
             try:
                 self.shell = part("shell_ipython")["start"](self)
             except ImportError:
-                return None
+                pass
+            finally:
+                self.starting = False
         return self.shell
 
     def run_cell(self, code, name):

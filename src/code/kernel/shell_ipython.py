@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 # shell_ipython.py - part of the kernel of Python: cells that IPython runs
-import os as real_os
-
-real_os.environ.setdefault("IPYTHONDIR", real_os.path.join(real_os.path.expanduser("~"), ".ipython"))
-
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
@@ -57,8 +53,8 @@ class KernelShell(InteractiveShell):
         """A command writes to the descriptors of the kernel, which are captured."""
         import subprocess
         command = self.var_expand(command, depth=1)
-        self.user_ns["_exit_code"] = subprocess.run(command, shell=True, executable=real_os.environ.get("SHELL")
-                                                    or "/bin/sh").returncode
+        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+        self.user_ns["_exit_code"] = subprocess.run([shell, "-c", command]).returncode
 
     system_piped = system_raw = system
 
