@@ -140,7 +140,7 @@ int date_parse_ms(const char *text, int64_t *ret)
 	static const struct {
 		int digits, low, high;
 		const char *then; /* one of these follows */
-	} parts[] = { { 4, 0, 9999, "-" }, { 2, 1, 12, "-" },  { 2, 1, 31, "Tt " },
+	} parts[] = { { 4, 0, 9999, "-" }, { 2, 1, 12, "-" }, { 2, 1, 31, "Tt " },
 		      { 2, 0, 23, ":" },   { 2, 0, 59, ":" }, { 2, 0, 60, ".Zz+-" } };
 	int v[6], zone, ms = 0, scale = 100;
 

@@ -22,8 +22,8 @@ void date_iso(char out[DATE_SIZE], int64_t ms);
 void date_http(char out[DATE_SIZE], int64_t seconds);
 
 /*
- * Parse an RFC 3339 time, such as "2026-01-31T23:59:59.123+01:00". 0, or -EINVAL; *@ret is
- * in milliseconds.
+ * Parse an RFC 3339 time, such as "2026-01-31T23:59:59.123+01:00". 0, or -EINVAL; *@ret
+ * is in milliseconds.
  */
 int date_parse_ms(const char *text, int64_t *ret);
 

@@ -27,9 +27,9 @@
 #include <unistd.h>
 
 #include "api/code.h"
+#include "api/e2b/e2b.h"
 #include "api/mcp/mcp.h"
 #include "api/record.h"
-#include "api/e2b/e2b.h"
 #include "api/swerex/swerex.h"
 #include "api/v1/v1.h"
 #include "base/clock.h"

@@ -2,10 +2,10 @@
 /*
  * token.c - secrets that identify a tenant
  *
- * A secret has 256 random bits (160 in the form of E2B), and the database contains its SHA-256. Such a secret
- * cannot be guessed, so one round of a fast hash is enough. A lookup compares hashes, in
- * a table in memory or in the index. Its run time can only reveal something about the
- * hash of the given secret, which a client cannot choose.
+ * A secret has 256 random bits (160 in the form of E2B), and the database contains its
+ * SHA-256. Such a secret cannot be guessed, so one round of a fast hash is enough. A
+ * lookup compares hashes, in a table in memory or in the index. Its run time can only
+ * reveal something about the hash of the given secret, which a client cannot choose.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -20,7 +20,7 @@
 #define SECRET_PREFIX "wrn_"
 #define SECRET_BYTES  32
 #define E2B_PREFIX    "e2b_"
-#define E2B_BYTES     20 /* SDKs of E2B refuse keys of another length */
+#define E2B_BYTES     20  /* SDKs of E2B refuse keys of another length */
 #define TOKENS_SHOWN  256 /* a power of two, at most 256 */
 
 _Static_assert(DB_SECRET_LEN == sizeof(SECRET_PREFIX) - 1 + 2 * (size_t)SECRET_BYTES,

@@ -290,7 +290,8 @@ static int make_accounts(int root, const char *path, bool passwd,
 			    err);
 }
 
-/* The home of the account `user`. An engine that is not root has no such account to map. */
+/* The home of the account `user`. An engine that is not root has no such account to map.
+ */
 static int make_home(int root, struct warren_error *err)
 {
 	static const struct entry homes[] = {

@@ -586,8 +586,8 @@ struct proto_reply {
 	uint32_t stage;
 	uint32_t gives; /* OPEN and CONNECT: 0, these replies have only one descriptor */
 	/*
-	 * Result of CHANGE and WATCH. SPAWN and ATTACH: the pid of the first process inside
-	 * the sandbox; 0: unknown.
+	 * Result of CHANGE and WATCH. SPAWN and ATTACH: the pid of the first process
+	 * inside the sandbox; 0: unknown.
 	 */
 	uint32_t value;
 };

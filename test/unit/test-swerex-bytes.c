@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/swerex/codec.h"
 #include "api/multipart.h"
+#include "api/swerex/codec.h"
 #include "api/swerex/pyrepr.h"
 #include "lib/tap.h"
 #include "service/session/expect.h"

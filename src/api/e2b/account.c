@@ -27,7 +27,7 @@ void e2b_teams(struct call *c)
 
 /* ------------------------------------------------------------------------ network */
 
-static void network_on_changed(void *ctx, int r, const struct warren_error *err)
+static void account_on_network(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -82,7 +82,7 @@ void e2b_update_network(struct call *c)
 		call_error(c, &err);
 	else
 		network_change(sandbox, policy.len > 0 ? policy.data : NULL,
-			       network_on_changed, call_ref(c));
+			       account_on_network, call_ref(c));
 }
 
 /* --------------------------------------------------------------------------- logs */

@@ -3,9 +3,10 @@
  * context.c - run cells in kernels
  *
  * The service reads the events of a kernel from the journal of its exec, like any other
- * output. A kernel is not trusted: each line must be an object of a known type, and goes only
- * to the client of the cell that runs. If the client of a cell leaves, the cell is
- * interrupted. If a kernel ends, its cell gets an error, and the next cell starts another.
+ * output. A kernel is not trusted: each line must be an object of a known type, and goes
+ * only to the client of the cell that runs. If the client of a cell leaves, the cell is
+ * interrupted. If a kernel ends, its cell gets an error, and the next cell starts
+ * another.
  */
 #include "api/e2b/context.h"
 
@@ -17,7 +18,6 @@
 #include "base/list.h"
 #include "code/language.h"
 #include "config/config.h"
-#include "proto/init_proto.h"
 
 #define KEEPALIVE_MS    5000
 #define READ_MAX        65536 /* a record of the journal has at most this size */
@@ -97,7 +97,8 @@ static void context_fail_cell(struct e2b_context *x, const char *name, const cha
 	context_end_cell(x);
 }
 
-/* ----------------------------------------------------------------- requests to kernels */
+/* ----------------------------------------------------------------- requests to kernels
+ */
 
 static void context_ignore(void *ctx UNUSED, int r UNUSED,
 			   const struct warren_error *err UNUSED)
@@ -113,27 +114,29 @@ static void context_feed(struct e2b_context *x, json_t *request)
 		buf_puts(&out, text);
 		buf_puts(&out, "\n");
 		if (!out.failed)
-			exec_feed(x->exec, out.data, out.len, false, context_ignore, NULL);
+			exec_feed(x->exec, out.data, out.len, false, context_ignore,
+				  NULL);
 	}
 	free(text);
 }
 
 static void context_interrupt(struct e2b_context *x, uint64_t n)
 {
-	json_t *request =
-		json_pack("{ss, sI}", "op", "interrupt", "id", (json_int_t)n);
+	json_t *request = json_pack("{ss, sI}", "op", "interrupt", "id", (json_int_t)n);
 
 	context_feed(x, request);
 	json_decref(request);
 }
 
-/* ------------------------------------------------------------------- events of kernels */
+/* ------------------------------------------------------------------- events of kernels
+ */
 
 static bool is_event(const char *line, size_t n, bool *ret_end)
 {
-	static const char *const types[] = { "number_of_executions", "stdout", "stderr",
-					     "result",               "error",
-					     "end_of_execution" };
+	static const char *const types[] = {
+		"number_of_executions", "stdout", "stderr", "result", "error",
+		"end_of_execution"
+	};
 	struct api_error err = { 0 };
 	json_t *json = body_load(line, n, JSON_ALLOW_NUL, &err);
 	const char *type = json_string_value(json_object_get(json, "type"));
@@ -188,9 +191,9 @@ static void context_kernel_gone(struct e2b_context *x)
 	exec_hold_cancel(&x->holder);
 	loop_task_cancel(&x->turn);
 	x->exec = exec_unref(x->exec);
-	(void)snprintf(why, sizeof(why), "the kernel has ended, and its variables are lost%s%s",
-		       x->reason.len > 0 ? ": " : "",
-		       x->reason.len > 0 ? x->reason.data : "");
+	(void)snprintf(
+		why, sizeof(why), "the kernel has ended, and its variables are lost%s%s",
+		x->reason.len > 0 ? ": " : "", x->reason.len > 0 ? x->reason.data : "");
 	buf_done(&x->line);
 	buf_done(&x->reason);
 	if (x->first && x->sent)
@@ -257,10 +260,11 @@ static void context_cannot_start(struct e2b_context *x, const char *why)
 {
 	char text[1024];
 
-	(void)snprintf(text, sizeof(text),
-		       "the kernel of %s cannot start: %.600s; the image needs the package "
-		       "'%s', or what replaces it",
-		       x->kernel->name, why, x->kernel->package);
+	(void)snprintf(
+		text, sizeof(text),
+		"the kernel of %s cannot start: %.600s; the image needs the package "
+		"'%s', or what replaces it",
+		x->kernel->name, why, x->kernel->package);
 	while (x->first)
 		context_fail_cell(x, "KernelError", text);
 }
@@ -275,7 +279,7 @@ static void context_on_started(void *ctx, struct exec *exec,
 	x->starting = false;
 	if (x->removed) {
 		if (exec)
-			exec_signal(exec, SIGKILL, PROTO_WHOM_TREE, context_ignore, NULL);
+			exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, context_ignore, NULL);
 		free(x);
 		return;
 	}
@@ -299,7 +303,8 @@ static void context_on_started(void *ctx, struct exec *exec,
 		return;
 	}
 	exec_wait(exec, &x->ended);
-	exec_feed(exec, k->source, code_kernel_source_size(k), false, context_ignore, NULL);
+	exec_feed(exec, k->source, code_kernel_source_size(k), false, context_ignore,
+		  NULL);
 	context_go_on(x);
 }
 
@@ -361,7 +366,8 @@ static void context_go_on(struct e2b_context *x)
 	context_feed(x, k->request);
 }
 
-/* ---------------------------------------------------------------------- clients of cells */
+/* ---------------------------------------------------------------------- clients of cells
+ */
 
 static void cell_gone(struct call *c)
 {
@@ -467,9 +473,9 @@ struct e2b_context *context_new(struct e2b *e, const char *sandbox,
 	struct e2b_context *x =
 		context_count(e, sandbox) < CONTEXTS_MAX ? calloc(1, sizeof(*x)) : NULL;
 
-	if (!x || (!e->context_timer && loop_timer_new(service_loop(e->v1->service),
-						       context_on_sweep, e,
-						       &e->context_timer) < 0)) {
+	if (!x || (!e->context_timer &&
+		   loop_timer_new(service_loop(e->v1->service), context_on_sweep, e,
+				  &e->context_timer) < 0)) {
 		free(x);
 		return NULL;
 	}
@@ -495,7 +501,7 @@ void context_stop(struct e2b_context *x, const char *why)
 	exec_hold_cancel(&x->holder);
 	loop_task_cancel(&x->turn);
 	if (x->exec)
-		exec_signal(x->exec, SIGKILL, PROTO_WHOM_TREE, context_ignore, NULL);
+		exec_signal(x->exec, SIGKILL, WARREN_WHOM_TREE, context_ignore, NULL);
 	x->exec = exec_unref(x->exec);
 	buf_done(&x->line);
 	buf_done(&x->reason);

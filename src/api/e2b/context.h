@@ -2,8 +2,9 @@
 /*
  * context.h - kernels of the code interpreter, which run in sandboxes
  *
- * A context is a kernel (src/code/kernel) with its variables. It is started with its first
- * cell. Cells run one after another; each belongs to a request, which gets its events.
+ * A context is a kernel (src/code/kernel) with its variables. It is started with its
+ * first cell. Cells run one after another; each belongs to a request, which gets its
+ * events.
  */
 #ifndef API_E2B_CONTEXT_H
 #define API_E2B_CONTEXT_H
@@ -26,9 +27,9 @@ struct e2b_context {
 	char cwd[4096];
 	struct exec *exec; /* the kernel; NULL: not started */
 	bool starting;
-	bool removed; /* only the start in progress still knows it */
-	unsigned tool; /* which of the kernel's programs is tried */
-	uint64_t n;    /* number of the last cell */
+	bool removed;               /* only the start in progress still knows it */
+	unsigned tool;              /* which of the kernel's programs is tried */
+	uint64_t n;                 /* number of the last cell */
 	struct cell *first, **tail; /* the cell that runs, and those that wait */
 	bool sent;                  /* the first cell was sent to the kernel */
 	/* Reading the kernel's output. */

@@ -2,9 +2,9 @@
 /*
  * create.c - create sandboxes: a request of E2B becomes one of v1
  *
- * A template is a template of the configuration, or an image or a snapshot of this machine.
- * Without a template of that name, the templates of the SDKs are the image `host` with the
- * account `user`.
+ * A template is a template of the configuration, or an image or a snapshot of this
+ * machine. Without a template of that name, the templates of the SDKs are the image
+ * `host` with the account `user`.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -107,15 +107,16 @@ static int create_put_lifecycle(const struct body *body, json_t *out,
 {
 	struct body resume = body_object(body, "autoResume");
 	bool pause = body_bool(body, "autoPause");
-	bool memory = !body_has(body, "autoPauseMemory") ||
-		      body_bool(body, "autoPauseMemory");
+	bool memory =
+		!body_has(body, "autoPauseMemory") || body_bool(body, "autoPauseMemory");
 	bool wake = body_bool(&resume, "enabled");
 
 	if (!memory && !pause)
 		return create_refuse(err, "autoPauseMemory", "it needs autoPause");
 	if (!memory && wake)
-		return create_refuse(err, "autoPauseMemory",
-				     "a sandbox without its memory does not resume by use");
+		return create_refuse(
+			err, "autoPauseMemory",
+			"a sandbox without its memory does not resume by use");
 	if (json_object_set_new(out, "on_ttl",
 				json_string(!pause   ? "delete"
 					    : memory ? "pause"
@@ -160,9 +161,9 @@ static int create_put_volumes(const struct body *body, json_t *out, struct api_e
 
 	json_array_foreach(list, i, value)
 	{
-		json_t *one = json_pack("{sO, sO}", "source",
-					json_object_get(value, "name"), "target",
-					json_object_get(value, "path"));
+		json_t *one =
+			json_pack("{sO, sO}", "source", json_object_get(value, "name"),
+				  "target", json_object_get(value, "path"));
 
 		if (json_array_append_new(mounts, one) < 0) {
 			json_decref(mounts);
@@ -301,8 +302,8 @@ static int create_read_key(struct call *c, struct wanted *w, struct api_error *e
 	return 0;
 }
 
-static int create_read(struct call *c, int64_t timeout, json_t *request,
-		       struct wanted *w, struct labels *labels, struct api_error *err)
+static int create_read(struct call *c, int64_t timeout, json_t *request, struct wanted *w,
+		       struct labels *labels, struct api_error *err)
 {
 	const char *template = body_has(&c->body, "templateID")
 				       ? body_text(&c->body, "templateID")
@@ -355,8 +356,9 @@ static void create_sandbox(struct call *c, int64_t timeout)
 	if (refusal.message[0])
 		call_error(c, &refusal);
 	else if (r == -EEXIST)
-		e2b_refuse(c, 422, "idempotency_request_mismatch: the key was used for "
-				   "another request");
+		e2b_refuse(c, 422,
+			   "idempotency_request_mismatch: the key was used for "
+			   "another request");
 	else if (r < 0)
 		call_fail(c, &err);
 	else if (!sandbox)

@@ -2,10 +2,10 @@
 /*
  * e2b.c - the path of a request to its handler
  *
- * A client of the control plane has a token of a tenant, in X-API-Key. A client of the data
- * plane has the access token of one sandbox, which the control plane gave it. That token is
- * derived from the sandbox's id and a key in the database, so it need not be stored, and is
- * the same as long as the sandbox exists.
+ * A client of the control plane has a token of a tenant, in X-API-Key. A client of the
+ * data plane has the access token of one sandbox, which the control plane gave it. That
+ * token is derived from the sandbox's id and a key in the database, so it need not be
+ * stored, and is the same as long as the sandbox exists.
  */
 #include "api/e2b/e2b.h"
 
@@ -353,9 +353,10 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 
 	c->show_error = e2b_show_rest;
 	if (!t->port)
-		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "missing header: E2b-Sandbox-Id and E2b-Sandbox-Port "
-				     "are both required");
+		return api_error_set(
+			err, API_ERR_INVALID_REQUEST,
+			"missing header: E2b-Sandbox-Id and E2b-Sandbox-Port "
+			"are both required");
 	op = t->port == ENVD_PORT || t->port == INTERPRETER_PORT
 		     ? e2b_find_data(t->port, req->method, req->path, &c->route, &other)
 		     : &proxy_op;

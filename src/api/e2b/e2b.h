@@ -34,11 +34,13 @@ struct loop_timer;
 struct e2b {
 	struct v1 *v1;
 	char key[65]; /* the access tokens of sandboxes are derived from it */
-	uint64_t unsupported; /* requests that were refused because they are unsupported */
+	uint64_t
+		unsupported; /* requests that were refused because they are unsupported */
 	struct e2b_process *processes;
 	struct e2b_watcher *watchers;
 	struct e2b_context *contexts;
-	struct loop_timer *context_timer; /* forgets contexts of sandboxes that are gone */
+	struct loop_timer
+		*context_timer;         /* forgets contexts of sandboxes that are gone */
 	struct loop_timer *timer;       /* forgets processes that ended */
 	struct loop_timer *watch_timer; /* forgets unused watchers */
 };

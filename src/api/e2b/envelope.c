@@ -2,8 +2,8 @@
 /*
  * envelope.c - messages of streams: a byte of flags, four bytes of length, then JSON
  *
- * This is the Connect protocol with its JSON codec. The last message of a response has the
- * flag 2, and holds the error, if any.
+ * This is the Connect protocol with its JSON codec. The last message of a response has
+ * the flag 2, and holds the error, if any.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 void envelope_put(struct buf *out, unsigned flags, const char *data, size_t size)
 {
 	const unsigned char head[ENVELOPE_HEAD] = {
-		(unsigned char)flags,       (unsigned char)(size >> 24),
+		(unsigned char)flags,        (unsigned char)(size >> 24),
 		(unsigned char)(size >> 16), (unsigned char)(size >> 8),
 		(unsigned char)size,
 	};
@@ -62,7 +62,9 @@ void envelope_next(struct envelope_reader *r)
 json_t *envelope_parse(const struct api_schema *schema, const char *data, size_t n,
 		       struct api_error *err)
 {
-	const struct api_op op = { .body = API_BODY_JSON, .schema = schema, .nulls = true };
+	const struct api_op op = { .body = API_BODY_JSON,
+				   .schema = schema,
+				   .nulls = true };
 	struct body body = { 0 };
 
 	if (body_read(&op, n > 0 ? data : "{}", n > 0 ? n : 2, &body, err) < 0)

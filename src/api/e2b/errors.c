@@ -12,7 +12,8 @@
 
 #include "api/e2b/internal.h"
 
-/* -------------------------------------------------------------------- the control plane */
+/* -------------------------------------------------------------------- the control plane
+ */
 
 static void show_rest(struct call *c, int status, const char *message, uint64_t retry)
 {
@@ -69,9 +70,9 @@ void e2b_show_rest(struct call *c, const struct api_error *err)
 	if (status == 501)
 		call_e2b(c)->unsupported++;
 	show_rest(c, status, err->message,
-		  status == 503 ? 1 : err->code == API_ERR_QUOTA_EXCEEDED
-					? 0
-					: api_error_retry_after(err));
+		  status == 503                         ? 1
+		  : err->code == API_ERR_QUOTA_EXCEEDED ? 0
+							: api_error_retry_after(err));
 }
 
 void e2b_refuse(struct call *c, int status, const char *fmt, ...)
@@ -95,13 +96,20 @@ static const struct {
 	const char *code;
 	int status;
 } codes[] = {
-	{ "canceled", 499 },           { "unknown", 500 },
-	{ "invalid_argument", 400 },   { "deadline_exceeded", 504 },
-	{ "not_found", 404 },          { "already_exists", 409 },
-	{ "permission_denied", 403 },  { "resource_exhausted", 429 },
-	{ "failed_precondition", 400 }, { "aborted", 409 },
-	{ "unimplemented", 501 },      { "internal", 500 },
-	{ "unavailable", 503 },        { "unauthenticated", 401 },
+	{ "canceled", 499 },
+	{ "unknown", 500 },
+	{ "invalid_argument", 400 },
+	{ "deadline_exceeded", 504 },
+	{ "not_found", 404 },
+	{ "already_exists", 409 },
+	{ "permission_denied", 403 },
+	{ "resource_exhausted", 429 },
+	{ "failed_precondition", 400 },
+	{ "aborted", 409 },
+	{ "unimplemented", 501 },
+	{ "internal", 500 },
+	{ "unavailable", 503 },
+	{ "unauthenticated", 401 },
 };
 
 static int code_status(const char *code)

@@ -16,7 +16,8 @@ struct file_reading {
 	char asked[4096];
 };
 
-static void file_on_open(void *ctx, struct files_answer *a, const struct warren_error *err)
+static void e2b_file_on_open(void *ctx, struct files_answer *a,
+			 const struct warren_error *err)
 {
 	struct file_reading *k = ctx;
 	struct call *c = k->fs.fc.call;
@@ -39,7 +40,7 @@ static void file_on_open(void *ctx, struct files_answer *a, const struct warren_
 
 static void file_read(struct fs_call *f)
 {
-	files_open(f->fc.files, -1, f->fc.path, O_RDONLY, 0, file_on_open, f);
+	files_open(f->fc.files, -1, f->fc.path, O_RDONLY, 0, e2b_file_on_open, f);
 }
 
 void e2b_file_read(struct call *c)

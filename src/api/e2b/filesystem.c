@@ -254,8 +254,8 @@ static enum walk_say fs_list_on_entry(void *ctx, const struct walk_entry *e)
 			return WALK_STOP;
 		l->all = all;
 	}
-	all[l->n] = (struct fs_listed){ .entry.is = e->found->is,
-					.path = strdup(e->path) };
+	all[l->n] =
+		(struct fs_listed){ .entry.is = e->found->is, .path = strdup(e->path) };
 	if (!all[l->n].path)
 		return WALK_STOP;
 	l->n++;

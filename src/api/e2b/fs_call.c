@@ -69,8 +69,9 @@ bool fs_path(struct fs_call *f, const char *asked, char ret[4096])
 	struct passwd_entry e = { .home = "/" };
 	const char *home = sandbox ? sandbox_workdir(sandbox) : "/";
 
-	if (f->user[0] && passwd_find(f->accounts.passwd.data ? f->accounts.passwd.data : "",
-				      f->accounts.passwd.len, f->user, 0, &e) == 0)
+	if (f->user[0] &&
+	    passwd_find(f->accounts.passwd.data ? f->accounts.passwd.data : "",
+			f->accounts.passwd.len, f->user, 0, &e) == 0)
 		home = e.home;
 	if (asked[0] == '~' && (asked[1] == '/' || !asked[1]))
 		asked += asked[1] == '/' ? 2 : 1;
@@ -132,11 +133,11 @@ static void fs_permissions(uint32_t mode, char out[20])
 		uint32_t mask, bits;
 		char letter;
 	} marks[] = {
-		{ S_IFMT, S_IFDIR, 'd' },   { S_IFMT, S_IFLNK, 'L' },
-		{ S_IFMT, S_IFBLK, 'D' },   { S_IFMT, S_IFCHR, 'D' },
-		{ S_IFMT, S_IFIFO, 'p' },   { S_IFMT, S_IFSOCK, 'S' },
-		{ S_ISUID, S_ISUID, 'u' },  { S_ISGID, S_ISGID, 'g' },
-		{ S_IFMT, S_IFCHR, 'c' },   { S_ISVTX, S_ISVTX, 't' },
+		{ S_IFMT, S_IFDIR, 'd' },  { S_IFMT, S_IFLNK, 'L' },
+		{ S_IFMT, S_IFBLK, 'D' },  { S_IFMT, S_IFCHR, 'D' },
+		{ S_IFMT, S_IFIFO, 'p' },  { S_IFMT, S_IFSOCK, 'S' },
+		{ S_ISUID, S_ISUID, 'u' }, { S_ISGID, S_ISGID, 'g' },
+		{ S_IFMT, S_IFCHR, 'c' },  { S_ISVTX, S_ISVTX, 't' },
 	};
 	char *p = out;
 
@@ -156,8 +157,8 @@ static void fs_put_owner(const struct fs_accounts *a, const struct proto_entry *
 	struct passwd_entry user;
 	char group[64], number[16];
 
-	if (passwd_find(a->passwd.data ? a->passwd.data : "", a->passwd.len, NULL, is->uid,
-			&user) == 0) {
+	if (passwd_find(a->passwd.data ? a->passwd.data : "", a->passwd.len, NULL,
+			is->uid, &user) == 0) {
 		json_str(j, "owner", user.name);
 	} else {
 		(void)snprintf(number, sizeof(number), "%u", is->uid);
@@ -187,10 +188,10 @@ void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
 	fs_permissions(is->mode, text);
 	json_str(j, "permissions", text);
 	fs_put_owner(a, is, j);
-	date_iso(text, is->mtime_sec > 253402300799 || is->mtime_sec < 0
-			       ? 0
-			       : is->mtime_sec * 1000 +
-					 is->mtime_nsec % 1000000000 / 1000000);
+	date_iso(text,
+		 is->mtime_sec > 253402300799 || is->mtime_sec < 0
+			 ? 0
+			 : is->mtime_sec * 1000 + is->mtime_nsec % 1000000000 / 1000000);
 	json_str(j, "modifiedTime", text);
 	if (S_ISLNK(is->mode)) {
 		json_bool(j, "isSymlink", true);

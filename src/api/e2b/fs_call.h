@@ -27,10 +27,11 @@ struct fs_accounts {
 struct fs_call {
 	struct file_call fc;
 	struct fs_entry entry; /* the answer */
-	char user[64];     /* "": the default of the sandbox */
-	const char *asked; /* the path as the client wrote it */
+	char user[64];         /* "": the default of the sandbox */
+	const char *asked;     /* the path as the client wrote it */
 	struct fs_accounts accounts;
-	struct file_target_op *finding; /* looks for the target of a link; NULL: not now */
+	struct file_target_op
+		*finding; /* looks for the target of a link; NULL: not now */
 	void (*next)(struct fs_call *f);
 	void (*done)(struct fs_call *f); /* frees what is below; NULL: nothing */
 };

@@ -17,11 +17,11 @@ struct exec;
  * Labels of a sandbox with this prefix belong to this API; no client can set them. All
  * other labels are the sandbox's metadata.
  */
-#define E2B_LABEL        "e2b:"
+#define E2B_LABEL          "e2b:"
 #define E2B_LABEL_TEMPLATE E2B_LABEL "template" /* as the client named it */
-#define E2B_LABEL_RESUME E2B_LABEL "auto_resume"
-#define E2B_LABEL_TIMEOUT E2B_LABEL "timeout" /* in seconds */
-#define E2B_LABEL_TRAFFIC E2B_LABEL "private" /* its ports need a token */
+#define E2B_LABEL_RESUME   E2B_LABEL "auto_resume"
+#define E2B_LABEL_TIMEOUT  E2B_LABEL "timeout" /* in seconds */
+#define E2B_LABEL_TRAFFIC  E2B_LABEL "private" /* its ports need a token */
 
 /* Fields of a sandbox that its snapshots keep, as labels. */
 static const struct {
@@ -58,7 +58,8 @@ static inline struct e2b *call_e2b(const struct call *c)
 {
 	return c->face;
 }
-/* The token for the data plane of a sandbox; it stays the same while the sandbox exists. */
+/* The token for the data plane of a sandbox; it stays the same while the sandbox exists.
+ */
 #define E2B_TOKEN_LEN 40
 void e2b_token(const struct e2b *e, const char *id, const char *purpose,
 	       char ret[E2B_TOKEN_LEN + 1]);
@@ -101,8 +102,9 @@ struct envelope_reader {
 /* Append @size bytes of a message with its head. */
 void envelope_put(struct buf *out, unsigned flags, const char *data, size_t size);
 /*
- * Take bytes from *@data. 1: a message is complete in r->body; call envelope_next() before
- * the next call; 0: more bytes are needed; -EBADMSG: it is not valid, or too large.
+ * Take bytes from *@data. 1: a message is complete in r->body; call envelope_next()
+ * before the next call; 0: more bytes are needed; -EBADMSG: it is not valid, or too
+ * large.
  */
 int envelope_take(struct envelope_reader *r, const char **data, size_t *n);
 void envelope_next(struct envelope_reader *r);
@@ -225,11 +227,12 @@ void e2b_fs_get_watcher_events(struct call *c);
 void e2b_fs_remove_watcher(struct call *c);
 
 /*
- * signature.c: whether the client may use the file in the query, by its access token or by
- * a signature; otherwise the call is refused.
+ * signature.c: whether the client may use the file in the query, by its access token or
+ * by a signature; otherwise the call is refused.
  */
 bool e2b_may_use_file(struct call *c);
-/* Find the sandbox of a URL that has only a signature; on failure, the call is refused. */
+/* Find the sandbox of a URL that has only a signature; on failure, the call is refused.
+ */
 void e2b_find_signed(struct call *c, void (*found)(struct call *c, const char *id));
 
 /* interpreter.c */

@@ -2,8 +2,8 @@
 /*
  * metrics.c - what a sandbox uses now
  *
- * The use of the processor is the average since the last time that a client asked, or since
- * the sandbox was created.
+ * The use of the processor is the average since the last time that a client asked, or
+ * since the sandbox was created.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -45,8 +45,8 @@ static void figures_read(const struct sandbox *sandbox, const struct warren_stat
 {
 	const struct sandbox_row *row = sandbox_row(sandbox);
 	struct sample *last = sample_of(row->id);
-	bool known = strcmp(last->sandbox, row->id) == 0 &&
-		     last->cpu_usec <= stats->cpu_usec;
+	bool known =
+		strcmp(last->sandbox, row->id) == 0 && last->cpu_usec <= stats->cpu_usec;
 	int64_t now = service_time(), since = known ? last->at : row->created_at;
 	uint64_t used = stats->cpu_usec - (known ? last->cpu_usec : 0);
 	struct sysinfo machine = { 0 };
@@ -61,7 +61,8 @@ static void figures_read(const struct sandbox *sandbox, const struct warren_stat
 					  : (uint64_t)machine.totalram * machine.mem_unit,
 		.disk = stats->disk,
 		.disk_max = row->disk,
-		.cpu_percent = now > since ? (double)used / (double)(now - since) / 10 : 0,
+		.cpu_percent =
+			now > since ? (double)used / (double)(now - since) / 10 : 0,
 	};
 	(void)memcpy(last->sandbox, row->id, sizeof(last->sandbox));
 	last->at = now;

@@ -3,8 +3,8 @@
  * network.c - the network settings of the SDKs, as a policy of Warren
  *
  * The SDKs allow everything, except what denyOut lists, except what allowOut lists. In a
- * policy of Warren, what is denied stays denied. Both mean the same if denyOut is empty, if
- * it denies everything, or if allowOut is empty; other combinations are refused.
+ * policy of Warren, what is denied stays denied. Both mean the same if denyOut is empty,
+ * if it denies everything, or if allowOut is empty; other combinations are refused.
  */
 #include <errno.h>
 #include <string.h>
@@ -85,9 +85,9 @@ static int network_add_transforms(json_t *to, json_t *rules, struct api_error *e
 					"network.rules: tokens of an identity are not "
 					"supported: use a secret");
 			}
-			if (json_object_set_new(out, name,
-						network_header_value(
-							json_string_value(value))) < 0) {
+			if (json_object_set_new(
+				    out, name,
+				    network_header_value(json_string_value(value))) < 0) {
 				json_decref(rule);
 				return network_memory(err);
 			}
@@ -125,8 +125,9 @@ static int network_build(struct body *network, int internet, json_t *allow, json
 	    (!none && network_add_hosts(deny, deny_out) < 0))
 		return network_memory(err);
 	/* allowOut alone restricts nothing, because everything is allowed. */
-	if (!none && (internet == 1 || json_array_size(deny_out) > 0 ||
-		      json_array_size(allow_out) > 0 || json_object_size(rules) > 0) &&
+	if (!none &&
+	    (internet == 1 || json_array_size(deny_out) > 0 ||
+	     json_array_size(allow_out) > 0 || json_object_size(rules) > 0) &&
 	    json_array_append_new(allow, json_pack("{sb}", "public", 1)) < 0)
 		return network_memory(err);
 	return 0;

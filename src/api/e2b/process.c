@@ -2,9 +2,9 @@
 /*
  * process.c - commands of the data plane: start, connect, list, write, signal
  *
- * SDKs know a command by the pid of its first process inside the sandbox. The service keeps
- * the commands that were started here for a while after their end, so that a late client
- * gets the result.
+ * SDKs know a command by the pid of its first process inside the sandbox. The service
+ * keeps the commands that were started here for a while after their end, so that a late
+ * client gets the result.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,14 +18,14 @@
 #include "base/parse.h"
 #include "config/config.h"
 #include "net/loop.h"
-#include "proto/init_proto.h"
 #include "service/exec/exec.h"
 
 #define ENDED_KEPT_MS 30000
 #define SWEEP_MS      5000
 #define ENV_OWN       3 /* variables that this API adds */
 
-/* --------------------------------------------------------------- commands by their pid */
+/* --------------------------------------------------------------- commands by their pid
+ */
 
 static void process_free(struct e2b_process *p)
 {
@@ -44,8 +44,7 @@ static void process_on_sweep(void *ctx)
 	for (struct e2b_process **at = &e->processes; *at;) {
 		struct e2b_process *p = *at;
 
-		if (p->ended_at == 0 &&
-		    (exec_row(p->exec)->ended || exec_lost(p->exec)))
+		if (p->ended_at == 0 && (exec_row(p->exec)->ended || exec_lost(p->exec)))
 			p->ended_at = now;
 		if (p->ended_at && p->ended_at + ENDED_KEPT_MS < now) {
 			*at = p->next;
@@ -130,7 +129,8 @@ struct exec *process_find(struct call *c, const struct body *from, int *ret_pid)
 	return NULL;
 }
 
-/* --------------------------------------------------------------------------- user, paths */
+/* --------------------------------------------------------------------------- user, paths
+ */
 
 const char *e2b_user(struct call *c, char room[64])
 {
@@ -150,7 +150,8 @@ const char *e2b_user(struct call *c, char room[64])
 }
 
 /* The directory for relative paths of a user. */
-static const char *e2b_home(const struct sandbox *sandbox, const char *user, char room[80])
+static const char *e2b_home(const struct sandbox *sandbox, const char *user,
+			    char room[80])
 {
 	if (!user)
 		return sandbox_workdir(sandbox);
@@ -259,9 +260,9 @@ static bool command_read(struct call *c, const struct sandbox *sandbox, struct c
 	if (r == 0)
 		r = command_read_env(&process, sandbox, k);
 	if (r < 0) {
-		e2b_refuse_rpc(c, r == -EINVAL ? "invalid_argument" : "resource_exhausted",
-			       r == -EINVAL ? "envs: a name is not valid"
-					    : "out of memory");
+		e2b_refuse_rpc(
+			c, r == -EINVAL ? "invalid_argument" : "resource_exhausted",
+			r == -EINVAL ? "envs: a name is not valid" : "out of memory");
 		return false;
 	}
 	if (cwd && *cwd && !e2b_path(sandbox, user, cwd, k->cwd)) {
@@ -464,7 +465,8 @@ void e2b_process_list(struct call *c)
 	call_json(c, 200, &out);
 }
 
-/* -------------------------------------------------------------------- input and signals */
+/* -------------------------------------------------------------------- input and signals
+ */
 
 static void process_answer_empty(struct call *c)
 {
@@ -558,7 +560,7 @@ void e2b_process_send_signal(struct call *c)
 	if (exec && exec_row(exec)->ended)
 		e2b_refuse_rpc(c, "not_found", "process with pid %d not found", pid);
 	else if (exec)
-		exec_signal(exec, sig, PROTO_WHOM_FIRST, process_on_done, call_ref(c));
+		exec_signal(exec, sig, WARREN_WHOM_FIRST, process_on_done, call_ref(c));
 	(void)exec_unref(exec);
 }
 

@@ -17,7 +17,8 @@ struct input_stream {
 	struct exec *exec; /* NULL: the first message has not arrived */
 	bool ended;
 	bool feeding;
-	char *held; /* bytes that arrived together with the message that is being written */
+	char *held; /* bytes that arrived together with the message that is being written
+		     */
 	size_t n_held;
 };
 
@@ -60,8 +61,9 @@ static void input_on_fed(void *ctx, int r, const struct warren_error *err UNUSED
 		n = s->n_held;
 		s->n_held = 0;
 		if (r < 0) {
-			e2b_refuse_rpc(c, "internal",
-				       "error writing to stdin: stdin not enabled or closed");
+			e2b_refuse_rpc(
+				c, "internal",
+				"error writing to stdin: stdin not enabled or closed");
 		} else {
 			input_take(c, held ? held : "", n);
 			if (!c->answered && !s->feeding && s->ended)
@@ -79,7 +81,8 @@ static bool input_message(struct call *c, json_t *json)
 {
 	struct input_stream *s = c->state;
 	struct body body = { .schema = c->route.op->schema, .json = json };
-	struct body start = body_object(&body, "start"), data = body_object(&body, "data");
+	struct body start = body_object(&body, "start"),
+		    data = body_object(&body, "data");
 	size_t n = 0;
 	char *bytes;
 	int pid = 0;

@@ -4,8 +4,8 @@
  *
  * Like output.c of v1, this holds only a position in the journal and one piece of output.
  * The output of a command is held for its first client, which then misses nothing; a slow
- * client slows the command down. If the sandbox ends first, the connection is cut: the SDKs
- * then ask whether the sandbox still exists.
+ * client slows the command down. If the sandbox ends first, the connection is cut: the
+ * SDKs then ask whether the sandbox still exists.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void stream_cut(struct process_stream *s)
 }
 
 /* Send a message; afterwards, s->blocked says whether the client must read first. */
-static void stream_send(struct process_stream *s, unsigned flags, const struct buf *json)
+static void process_stream_send(struct process_stream *s, unsigned flags, const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
@@ -83,7 +83,7 @@ static void stream_send_event(struct process_stream *s, const char *event)
 	AUTO_BUF struct buf json = BUF_INIT(4096);
 
 	buf_printf(&json, "{\"event\":{%s}}", event);
-	stream_send(s, 0, &json);
+	process_stream_send(s, 0, &json);
 }
 
 static void stream_send_output(struct process_stream *s, int stream, const char *data,
@@ -102,7 +102,7 @@ static void stream_send_output(struct process_stream *s, int stream, const char 
 	json_close(&j, '}');
 	json_close(&j, '}');
 	json_close(&j, '}');
-	stream_send(s, 0, &out);
+	process_stream_send(s, 0, &out);
 }
 
 static const char *signal_text(int sig, char room[48])
@@ -111,13 +111,20 @@ static const char *signal_text(int sig, char room[48])
 		int sig;
 		const char *text;
 	} names[] = {
-		{ 1, "hangup" },        { 2, "interrupt" },
-		{ 3, "quit" },          { 4, "illegal instruction" },
-		{ 5, "trace/breakpoint trap" }, { 6, "aborted" },
-		{ 7, "bus error" },     { 8, "floating point exception" },
-		{ 9, "killed" },        { 10, "user defined signal 1" },
-		{ 11, "segmentation fault" },   { 12, "user defined signal 2" },
-		{ 13, "broken pipe" },  { 14, "alarm clock" },
+		{ 1, "hangup" },
+		{ 2, "interrupt" },
+		{ 3, "quit" },
+		{ 4, "illegal instruction" },
+		{ 5, "trace/breakpoint trap" },
+		{ 6, "aborted" },
+		{ 7, "bus error" },
+		{ 8, "floating point exception" },
+		{ 9, "killed" },
+		{ 10, "user defined signal 1" },
+		{ 11, "segmentation fault" },
+		{ 12, "user defined signal 2" },
+		{ 13, "broken pipe" },
+		{ 14, "alarm clock" },
 		{ 15, "terminated" },
 	};
 
@@ -151,10 +158,10 @@ static void stream_send_end(struct process_stream *s, const struct warren_result
 	json_close(&j, '}');
 	json_close(&j, '}');
 	json_close(&j, '}');
-	stream_send(s, 0, &out);
+	process_stream_send(s, 0, &out);
 }
 
-static void stream_finish(struct process_stream *s)
+static void process_stream_finish(struct process_stream *s)
 {
 	const struct exec_row *row = exec_row(s->exec);
 	AUTO_BUF struct buf last = BUF_INIT(256);
@@ -177,7 +184,7 @@ static void stream_finish(struct process_stream *s)
 	if (s->ended)
 		return;
 	buf_puts(&last, "{}");
-	stream_send(s, ENVELOPE_LAST, &last);
+	process_stream_send(s, ENVELOPE_LAST, &last);
 	s->ended = true;
 	(void)http_end(c->req);
 }
@@ -194,7 +201,7 @@ static void stream_at_end(struct process_stream *s, bool end)
 		return;
 	}
 	if (exec_row(s->exec)->ended || exec_lost(s->exec))
-		stream_finish(s);
+		process_stream_finish(s);
 	else if (!s->waiter.list)
 		exec_wait(s->exec, &s->waiter);
 }
@@ -242,7 +249,7 @@ static void process_stream_on_turn(void *ctx)
 
 static void process_stream_on_exit(struct waiter *w, void *of UNUSED)
 {
-	stream_finish(w->ctx);
+	process_stream_finish(w->ctx);
 }
 
 static void process_stream_on_more(struct waiter *w, void *of UNUSED)

@@ -25,15 +25,16 @@ struct sandbox *e2b_sandbox(struct call *c)
 		c->v1->service, all ? NULL : c->caller.tenant, c->route.sandbox);
 
 	if (!sandbox || sandbox_row(sandbox)->state == SANDBOX_DELETING) {
-		e2b_refuse(c, 404,
-			   "Sandbox \"%.64s\" doesn't exist or you don't have access to it",
-			   c->route.param[0]);
+		e2b_refuse(
+			c, 404,
+			"Sandbox \"%.64s\" doesn't exist or you don't have access to it",
+			c->route.param[0]);
 		return NULL;
 	}
 	return sandbox;
 }
 
-static bool is_paused(enum sandbox_state state)
+static bool e2b_is_paused(enum sandbox_state state)
 {
 	return state == SANDBOX_PAUSED || state == SANDBOX_HIBERNATED ||
 	       state == SANDBOX_STOPPED;
@@ -75,7 +76,7 @@ static uint64_t show_megabytes(uint64_t bytes)
 static void show_listed(struct json *j, const struct sandbox_row *row)
 {
 	const char *template = row_label(row, E2B_LABEL_TEMPLATE);
-	bool paused = is_paused(row->state);
+	bool paused = e2b_is_paused(row->state);
 
 	json_str(j, "sandboxID", row->id);
 	json_str(j, "templateID", template ? template : row->image ? row->image : "");
@@ -114,10 +115,11 @@ void e2b_get(struct call *c)
 	json_str(&j, "envdAccessToken", token);
 	json_str(&j, "domain", NULL);
 	json_open(&j, "lifecycle", '{');
-	json_str(&j, "onTimeout", on_ttl && strcmp(on_ttl, "delete") != 0 ? "pause" : "kill");
+	json_str(&j, "onTimeout",
+		 on_ttl && strcmp(on_ttl, "delete") != 0 ? "pause" : "kill");
 	json_bool(&j, "autoResume", row_label(row, E2B_LABEL_RESUME) != NULL);
 	json_close(&j, '}');
-	if (is_paused(row->state))
+	if (e2b_is_paused(row->state))
 		json_str(&j, "pauseMode",
 			 row->state == SANDBOX_PAUSED ? "full" : "filesystem");
 	json_close(&j, '}');
@@ -199,8 +201,7 @@ static bool metadata_read(struct call *c, struct metadata *m)
 }
 
 #define RUNNING (1U << SANDBOX_RUNNING)
-#define PAUSED \
-	(1U << SANDBOX_PAUSED | 1U << SANDBOX_HIBERNATED | 1U << SANDBOX_STOPPED)
+#define PAUSED  (1U << SANDBOX_PAUSED | 1U << SANDBOX_HIBERNATED | 1U << SANDBOX_STOPPED)
 
 static bool list_states(struct call *c, uint32_t *ret)
 {
@@ -293,12 +294,14 @@ static void list_sandboxes(struct call *c, uint32_t states)
 		l.template = template;
 	if (e2b_query(c, "startedAfter", after, sizeof(after)) && after[0] &&
 	    date_parse_ms(after, &l.started_after) < 0) {
-		e2b_refuse(c, 400, "startedAfter: must be a time like "
-				   "2026-01-20T15:04:05Z");
+		e2b_refuse(c, 400,
+			   "startedAfter: must be a time like "
+			   "2026-01-20T15:04:05Z");
 		return;
 	}
 	json_open(&l.json, NULL, '[');
-	if (db_list_sandboxes(service_db(c->v1->service), &filter, list_one, &l, &err) < 0)
+	if (db_list_sandboxes(service_db(c->v1->service), &filter, list_one, &l, &err) <
+	    0)
 		call_fail(c, &err);
 	else
 		list_answer(c, &l, states);
@@ -372,7 +375,7 @@ void e2b_timeout(struct call *c)
 
 	if (!sandbox)
 		return;
-	if (is_paused(sandbox_row(sandbox)->state))
+	if (e2b_is_paused(sandbox_row(sandbox)->state))
 		e2b_refuse(c, 404, "Sandbox \"%s\" is paused", c->route.sandbox);
 	else if (set_end(c, sandbox, body_int(&c->body, "timeout"), false))
 		call_empty(c, 204);
@@ -397,7 +400,7 @@ void e2b_pause(struct call *c)
 
 	if (!sandbox)
 		return;
-	if (is_paused(sandbox_row(sandbox)->state))
+	if (e2b_is_paused(sandbox_row(sandbox)->state))
 		e2b_refuse(c, 409,
 			   "Error pausing sandbox - sandbox '%s' is already paused",
 			   c->route.sandbox);
@@ -457,16 +460,16 @@ static void connect_sandbox(struct call *c, int64_t otherwise)
 		return;
 	}
 	state = sandbox_row(sandbox)->state;
-	k->timeout = body_has(&c->body, "timeout") ? body_int(&c->body, "timeout")
-						   : otherwise;
-	k->status = is_paused(state) ? 201 : 200;
+	k->timeout =
+		body_has(&c->body, "timeout") ? body_int(&c->body, "timeout") : otherwise;
+	k->status = e2b_is_paused(state) ? 201 : 200;
 	c->state = k;
 	c->gone = connect_gone;
 	if (k->timeout <= 0)
 		e2b_refuse(c, 400, "Timeout must be greater than 0");
 	else if (state == SANDBOX_PAUSED)
 		sandbox_pause(sandbox, false, connect_on_running, call_ref(c));
-	else if (is_paused(state))
+	else if (e2b_is_paused(state))
 		sandbox_start(sandbox, connect_on_running, call_ref(c));
 	else
 		connect_on_running(call_ref(c), 0, NULL);
@@ -488,7 +491,7 @@ void e2b_resume_old(struct call *c)
 
 	if (!sandbox)
 		return;
-	if (!is_paused(sandbox_row(sandbox)->state))
+	if (!e2b_is_paused(sandbox_row(sandbox)->state))
 		e2b_refuse(c, 409, "sandbox '%s' is already running", c->route.sandbox);
 	else
 		connect_sandbox(c, TIMEOUT_V1);

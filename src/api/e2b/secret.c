@@ -54,7 +54,7 @@ static void secret_answer(struct call *c, int status, const char *name, bool syn
 		call_json(c, status, &out);
 }
 
-static int secret_list_one(void *ctx, const struct secret_row *row)
+static int e2b_secret_list_one(void *ctx, const struct secret_row *row)
 {
 	secret_show(ctx, row);
 	return 0;
@@ -68,7 +68,7 @@ void e2b_list_secrets(struct call *c)
 
 	json_open(&j, NULL, '[');
 	if (db_each_secret(service_db(c->v1->service), c->caller.tenant, "", 0,
-			   secret_list_one, &j, &err) < 0) {
+			   e2b_secret_list_one, &j, &err) < 0) {
 		call_fail(c, &err);
 		return;
 	}
@@ -82,7 +82,7 @@ static const char *secret_name(const struct call *c)
 	return c->route.n_params > 0 ? c->route.param[0] : body_text(&c->body, "name");
 }
 
-static void secret_on_set(void *ctx, int r, const struct warren_error *err)
+static void e2b_secret_on_set(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -101,12 +101,12 @@ static void secret_put(struct call *c)
 	size_t n = strlen(value);
 
 	secret_set(c->v1->service, c->caller.tenant, secret_name(c), value, n,
-		   secret_on_set, call_ref(c));
+		   e2b_secret_on_set, call_ref(c));
 	explicit_bzero((char *)(uintptr_t)value, n);
 }
 
 /* 1: it exists; 0: it does not; -errno: the call was refused. */
-static int secret_exists(struct call *c, const char *name)
+static int e2b_secret_exists(struct call *c, const char *name)
 {
 	AUTO_SECRET_ROW struct secret_row row = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -120,7 +120,7 @@ static int secret_exists(struct call *c, const char *name)
 
 void e2b_create_secret(struct call *c)
 {
-	int r = secret_exists(c, secret_name(c));
+	int r = e2b_secret_exists(c, secret_name(c));
 
 	if (r == 1)
 		e2b_refuse(c, 409, "secret '%s' already exists", secret_name(c));
@@ -135,7 +135,7 @@ void e2b_get_secret(struct call *c)
 
 void e2b_update_secret(struct call *c)
 {
-	int r = secret_exists(c, secret_name(c));
+	int r = e2b_secret_exists(c, secret_name(c));
 
 	if (r == 0)
 		e2b_refuse(c, 404, "secret '%s' not found", secret_name(c));

@@ -2,9 +2,10 @@
 /*
  * signature.c - URLs with a signature, which need no access token
  *
- * A signature covers the path, the operation, the user and the access token of the sandbox.
- * On a host that all sandboxes share, such a URL does not name the sandbox; then it is the
- * one whose token gives this signature. All tokens have to be tried, on another thread.
+ * A signature covers the path, the operation, the user and the access token of the
+ * sandbox. On a host that all sandboxes share, such a URL does not name the sandbox; then
+ * it is the one whose token gives this signature. All tokens have to be tried, on another
+ * thread.
  */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>

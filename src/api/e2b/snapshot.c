@@ -49,7 +49,7 @@ static void snapshot_word(const char *given, char ret[257])
 
 /* -------------------------------------------------------------------------- create */
 
-static void snapshot_answer(struct call *c, const char *id)
+static void e2b_snapshot_answer(struct call *c, const char *id)
 {
 	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
 	AUTO_BUF struct buf out = BUF_INIT(65536);
@@ -66,7 +66,7 @@ static void snapshot_answer(struct call *c, const char *id)
 	call_synced(c, 201, &out);
 }
 
-static void snapshot_on_created(void *ctx, int r, const char *id,
+static void e2b_snapshot_on_created(void *ctx, int r, const char *id,
 				const struct warren_error *err)
 {
 	struct call *c = ctx;
@@ -74,7 +74,7 @@ static void snapshot_on_created(void *ctx, int r, const char *id,
 	if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req)
-		snapshot_answer(c, id);
+		e2b_snapshot_answer(c, id);
 	call_unref(c);
 }
 
@@ -121,7 +121,7 @@ void e2b_create_snapshot(struct call *c)
 	if (labels.failed)
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 	else
-		snapshot_create(sandbox, &request, snapshot_on_created, call_ref(c));
+		snapshot_create(sandbox, &request, e2b_snapshot_on_created, call_ref(c));
 }
 
 /* ---------------------------------------------------------------------------- list */
@@ -148,7 +148,7 @@ static bool snapshot_is_named(const struct snapshot_row *row, const char *name)
 	return false;
 }
 
-static int snapshot_list_one(void *ctx, const struct snapshot_row *row)
+static int e2b_snapshot_list_one(void *ctx, const struct snapshot_row *row)
 {
 	struct snapshot_page *p = ctx;
 
@@ -191,7 +191,7 @@ void e2b_list_snapshots(struct call *c)
 		snapshot_word(name, p.name);
 	json_open(&p.json, NULL, '[');
 	if (db_each_snapshot(service_db(c->v1->service), c->caller.tenant, after, 0,
-			     snapshot_list_one, &p, &err) < 0) {
+			     e2b_snapshot_list_one, &p, &err) < 0) {
 		call_fail(c, &err);
 		return;
 	}
@@ -203,7 +203,7 @@ void e2b_list_snapshots(struct call *c)
 
 /* -------------------------------------------------------------------------- delete */
 
-static void snapshot_on_deleted(void *ctx, int r, const struct warren_error *err)
+static void e2b_snapshot_on_deleted(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -223,7 +223,7 @@ void e2b_delete_template(struct call *c)
 	char word[257];
 
 	snapshot_word(c->route.param[0], word);
-	snapshot_delete(c->v1->service, c->caller.tenant, word, true, snapshot_on_deleted,
+	snapshot_delete(c->v1->service, c->caller.tenant, word, true, e2b_snapshot_on_deleted,
 			call_ref(c));
 }
 

@@ -2,8 +2,8 @@
 /*
  * table.c - the operations of E2B's API, and what their requests may contain
  *
- * A field that is not listed is refused, so that no client believes that it has an effect.
- * A field with null counts as omitted.
+ * A field that is not listed is refused, so that no client believes that it has an
+ * effect. A field with null counts as omitted.
  */
 #include <stdio.h>
 #include <string.h>

@@ -75,7 +75,7 @@ static void upload_open(struct upload *u)
 		   upload_on_open, u);
 }
 
-static void upload_on_parents(void *ctx, struct files_answer *a UNUSED,
+static void e2b_upload_on_parents(void *ctx, struct files_answer *a UNUSED,
 			      const struct warren_error *err)
 {
 	struct upload *u = ctx;
@@ -86,7 +86,7 @@ static void upload_on_parents(void *ctx, struct files_answer *a UNUSED,
 		upload_open(u);
 }
 
-static void upload_make_parents(struct upload *u)
+static void e2b_upload_make_parents(struct upload *u)
 {
 	char dir[4096];
 	char *slash;
@@ -94,7 +94,7 @@ static void upload_make_parents(struct upload *u)
 	(void)strcpy(dir, u->path);
 	slash = strrchr(dir, '/');
 	slash[slash == dir] = '\0';
-	files_make_dirs(u->fs.fc.files, dir, 0755, upload_on_parents, u);
+	files_make_dirs(u->fs.fc.files, dir, 0755, e2b_upload_on_parents, u);
 }
 
 static void upload_on_open(void *ctx, struct files_answer *a,
@@ -105,7 +105,7 @@ static void upload_on_open(void *ctx, struct files_answer *a,
 
 	if (err && err->code == ENOENT && u->stream == 0) {
 		u->stream = 1; /* the parents are missing: create them once */
-		upload_make_parents(u);
+		e2b_upload_make_parents(u);
 		return;
 	}
 	if (err) {
@@ -151,7 +151,7 @@ static void upload_end_file(struct upload *u)
 
 /* ------------------------------------------------------------------ write and finish */
 
-static void upload_on_written(void *ctx, struct files_answer *a UNUSED,
+static void e2b_upload_on_written(void *ctx, struct files_answer *a UNUSED,
 			      const struct warren_error *err)
 {
 	struct upload *u = ctx;
@@ -173,7 +173,7 @@ static void upload_write(struct upload *u, const char *data, size_t n)
 	u->busy = true;
 	files_call(u->fs.fc.files, "write", u->path);
 	r = file_writer_start(u->fs.fc.files, u->fd, u->stream, false, data, n,
-			      upload_on_written, u, &u->writer, &err);
+			      e2b_upload_on_written, u, &u->writer, &err);
 	if (r < 0)
 		upload_refuse_file(u, &err);
 	else if (r == 1)
@@ -219,8 +219,8 @@ static void upload_take_form(struct upload *u)
 		e2b_refuse(u->fs.fc.call, 400, "%s", err.msg);
 	} else if (ev == MULTIPART_PART) {
 		if (strcmp(u->form.name, "file") != 0)
-			e2b_refuse(u->fs.fc.call, 400, "the form has an unknown field '%s'",
-				   u->form.name);
+			e2b_refuse(u->fs.fc.call, 400,
+				   "the form has an unknown field '%s'", u->form.name);
 		else
 			(void)upload_begin_file(u, u->asked[0] ? u->asked : u->form.file);
 	} else if (ev == MULTIPART_DATA) {
@@ -253,7 +253,7 @@ static void upload_go_on(struct upload *u)
 		http_resume(c->req);
 }
 
-static void upload_on_piece(struct http_request *req, const char *data, size_t n)
+static void e2b_upload_on_piece(struct http_request *req, const char *data, size_t n)
 {
 	struct call *c = req->user;
 	struct upload *u = c->state;
@@ -284,7 +284,7 @@ static void upload_start(struct fs_call *f)
 	if (!f->fc.call->req->has_body)
 		u->ended = true;
 	else
-		http_stream(f->fc.call->req, upload_on_piece);
+		http_stream(f->fc.call->req, e2b_upload_on_piece);
 	if (u->raw && u->busy && f->fc.call->req->has_body)
 		http_pause(f->fc.call->req);
 }
@@ -318,8 +318,9 @@ void e2b_file_write(struct call *c)
 		e2b_refuse(c, 400, "Content-Encoding is not supported");
 	} else if (!u->raw && multipart_init(&u->form, type, &why) < 0) {
 		free(u);
-		e2b_refuse(c, 400, "the body must be multipart/form-data or "
-				   "application/octet-stream");
+		e2b_refuse(c, 400,
+			   "the body must be multipart/form-data or "
+			   "application/octet-stream");
 	} else {
 		u->form.parts_max = PARTS_MAX;
 		fs_begin(c, &u->fs, user[0] ? user : NULL, u->asked);

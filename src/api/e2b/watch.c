@@ -16,11 +16,11 @@
 #include "net/loop.h"
 #include "service/files/watch.h"
 
-#define QUEUE_MAX    4096    /* changes that wait */
+#define QUEUE_MAX    4096       /* changes that wait */
 #define COLLECT_MAX  (4U << 20) /* bytes of changes that a client has not read */
-#define UNUSED_MS    600000  /* a watcher that no client asks is removed */
+#define UNUSED_MS    600000     /* a watcher that no client asks is removed */
 #define SWEEP_MS     60000
-#define WATCHERS_MAX 64      /* of one sandbox */
+#define WATCHERS_MAX 64 /* of one sandbox */
 #define KEEPALIVE_S  90
 
 struct change {
@@ -155,7 +155,7 @@ static void watch_put(struct fs_watch *w, const char *type, const char *path)
 	watch_go_on(w);
 }
 
-static void watch_on_event(void *ctx, enum watch_type type, const char *path,
+static void e2b_watch_on_event(void *ctx, enum watch_type type, const char *path,
 			   const char *from)
 {
 	static const char *const names[] = {
@@ -200,7 +200,7 @@ static void fs_watch_begin(struct fs_watch *w, struct fs_call *f)
 	const struct body *body = &f->fc.call->body;
 	struct watch_options o = { .path = w->base,
 				   .recursive = body_bool(body, "recursive"),
-				   .event = watch_on_event,
+				   .event = e2b_watch_on_event,
 				   .failed = watch_on_failed,
 				   .ctx = w };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -251,7 +251,8 @@ static const char *watch_asked(const struct call *c)
 	return path ? path : "";
 }
 
-/* ------------------------------------------------------------------------- as a stream */
+/* ------------------------------------------------------------------------- as a stream
+ */
 
 struct watch_stream {
 	struct fs_call fs;
@@ -499,9 +500,9 @@ static void watcher_start(struct fs_call *f)
 		return;
 	}
 	w = calloc(1, sizeof(*w));
-	if (!w || (!e->watch_timer && loop_timer_new(files_loop(f->fc.files),
-						     watcher_on_sweep, e,
-						     &e->watch_timer) < 0)) {
+	if (!w ||
+	    (!e->watch_timer && loop_timer_new(files_loop(f->fc.files), watcher_on_sweep,
+					       e, &e->watch_timer) < 0)) {
 		free(w);
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;

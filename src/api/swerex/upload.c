@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "api/swerex/internal.h"
 #include "api/multipart.h"
+#include "api/swerex/internal.h"
 #include "base/fd.h"
 #include "net/loop.h"
 #include "service/files/file_writer.h"

@@ -107,7 +107,8 @@ void call_error(struct call *c, const struct api_error *err)
 		return;
 	if (c->show_error) {
 		if (api_code_status(err->code) >= 500)
-			(void)snprintf(c->cause, sizeof(c->cause), "%.255s", err->message);
+			(void)snprintf(c->cause, sizeof(c->cause), "%.255s",
+				       err->message);
 		c->show_error(c, err);
 		return;
 	}

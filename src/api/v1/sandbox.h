@@ -63,8 +63,8 @@ void wanted_hash(struct wanted *w, const struct body *body);
 void wanted_hash_all(const struct body *body, uint8_t hash[DB_HASH_SIZE]);
 
 /*
- * fork.c: create @n copies of the sandbox in the path, and call @answer with them; one that
- * was deleted in the meantime is NULL. On failure, the call is refused.
+ * fork.c: create @n copies of the sandbox in the path, and call @answer with them; one
+ * that was deleted in the meantime is NULL. On failure, the call is refused.
  */
 typedef void (*v1_fork_fn)(struct call *c, struct sandbox **all, size_t n);
 void v1_fork(struct call *c, size_t n, v1_fork_fn answer);

@@ -46,7 +46,7 @@ struct v1 {
 
 struct call {
 	struct v1 *v1;
-	void *face; /* the API of the request, if it is not v1; NULL: v1 */
+	void *face;               /* the API of the request, if it is not v1; NULL: v1 */
 	struct http_request *req; /* NULL: the client is gone */
 	void (*handler)(struct call *c);
 	/* Answers with an error in the form of that API; NULL: in the form of v1. */
@@ -81,8 +81,8 @@ struct call {
 /* Handles every request of the server. @ctx is a struct v1. */
 void v1_request(struct http_request *req, void *ctx);
 /*
- * For other APIs with the same handlers: begin a call, without a route and a caller. NULL:
- * out of memory, and the request is refused.
+ * For other APIs with the same handlers: begin a call, without a route and a caller.
+ * NULL: out of memory, and the request is refused.
  */
 struct call *call_new(struct v1 *v1, struct http_request *req);
 /* Read the body as the operation describes it, and call c->handler. */

@@ -68,8 +68,8 @@ static int cmd_token_create(const struct token_options *o, const char *name)
 	spec_put_text(body, "name", name);
 	(void)json_object_set_new(body, "scopes",
 				  o->scopes ? json_incref(o->scopes)
-					    : json_pack("[sssss]", "read", "write", "exec",
-							"files", "secrets"));
+					    : json_pack("[sssss]", "read", "write",
+							"exec", "files", "secrets"));
 	if (o->e2b)
 		(void)json_object_set_new(body, "e2b", json_true());
 	spec_put_text(body, "tenant", o->tenant);
