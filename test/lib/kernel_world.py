@@ -76,13 +76,14 @@ class Cell:
 
 
 class Kernel:
-    def __init__(self, language, path=None, env=None, cwd=None):
+    def __init__(self, language, path=None, env=None, cwd=None, stderr=None):
         variables = {**os.environ, **(env or {})}
         if path:
             variables["PATH"] = f"{path}:{variables['PATH']}"
         source = subprocess.run([START, "--source", language], stdout=subprocess.PIPE, check=True, timeout=60).stdout
-        self.process = subprocess.Popen([START, language], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-                                        env=variables, cwd=cwd, start_new_session=True)
+        with open(stderr, "wb") if stderr else contextlib.nullcontext() as err:
+            self.process = subprocess.Popen([START, language], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+                                            stderr=err, env=variables, cwd=cwd, start_new_session=True)
         self.id, self.rest, self.lines = 0, b"", []
         self.write(source)
 

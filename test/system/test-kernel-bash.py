@@ -82,6 +82,10 @@ def an_interrupt_ends_the_cell_but_not_the_shell():
             cell = k.finish()
             ok(cell.error and cell.error["name"] == "KeyboardInterrupt" and "not" not in cell.stdout, f"{code}: {cell}")
             eq(k.run("echo $X").stdout, "7\n")
+        k.send("sleep 0.2")
+        k.send("sleep 1000")
+        k.interrupt()  # this cell has not begun
+        eq([k.finish().error, k.finish().error["name"]], [None, "KeyboardInterrupt"])
         k.interrupt()  # this cell has ended
         eq(k.run("sleep 0.2; echo $X").stdout, "7\n")
 

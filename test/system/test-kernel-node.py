@@ -21,6 +21,7 @@ node = functools.partial(Kernel, "javascript")
 @test
 def state_is_kept_and_the_last_expression_is_the_result():
     with node() as k:
+        eq(k.run("let r = 1, n = 2;").error, None, "names that the start of the kernel uses")
         cell = k.run("const a = 20; let b = 1; var c = 1; function f(x) { return a + x; } class C {}")
         eq([e["type"] for e in cell.events], ["number_of_executions", "end_of_execution"])
         eq(k.run("f(22)").text, "42")
@@ -30,7 +31,7 @@ def state_is_kept_and_the_last_expression_is_the_result():
                            ("({x: {y: [1]}})", "{ x: { y: [ 1 ] } }"), ("new Map([[1, 2]])", "Map(1) { 1 => 2 }"),
                            ("true", "true"), ("Symbol('s')", "Symbol(s)"), ("undefined", None), ("let z = 5", None)):
             eq(k.run(code).text, text, code)
-        eq(k.run("").events[0]["execution_count"], 16)
+        eq(k.run("").events[0]["execution_count"], 17)
 
 
 @test
@@ -144,6 +145,13 @@ def an_interrupt_stops_the_cell_wherever_it_is():
             cell = k.finish()
             ok(cell.error and cell.error["name"] == "KeyboardInterrupt", f"{code}: {cell}")
             eq(k.run("console.log(a); a").stdout, "3\n", code)
+        k.send("await new Promise(r => setTimeout(r, 300))")
+        k.send("while (true);")
+        k.interrupt()  # this cell has not begun
+        eq([k.finish().error, k.finish().error["name"]], [None, "KeyboardInterrupt"])
+        k.send("while (true);")
+        k.interrupt()
+        eq(k.finish().error["name"], "KeyboardInterrupt", "a cell that is about to begin")
         k.interrupt()  # this cell has ended
         eq(k.run("await new Promise(r => setTimeout(r, 500)); a").text, "3")
 
@@ -182,6 +190,19 @@ def a_kernel_that_ends_in_a_cell_ends_its_output():
         k.wait_for("go")
         k.process.stdin.close()
         eq(k.ended(), -9)
+
+
+@test
+def a_node_that_is_too_old_is_named():
+    with scratch() as d:
+        with open(f"{d}/node", "w", encoding="ascii") as f:
+            f.write(f"#!/bin/sh\nexec {shutil.which('node')} -e \"delete require('worker_threads').Worker; $4\"\n")
+        os.chmod(f"{d}/node", 0o755)
+        k = node(path=d, stderr=f"{d}/err")
+        with k:
+            eq(k.ended(), 1)
+        with open(f"{d}/err", encoding="utf-8") as f:
+            ok("cannot run cells, which needs node 16 or later" in f.read(), "the reason")
 
 
 @test

@@ -157,6 +157,12 @@ def environment_variables_are_set_for_one_cell():
         with open(f"{d}/local_module.py", "w", encoding="ascii") as f:
             f.write("value = 3")
         eq(k.run("import local_module\nlocal_module.value").text, "3")
+    with scratch() as d:
+        for name in ("codecs", "select", "io"):
+            with open(f"{d}/{name}.py", "w", encoding="ascii") as f:
+                f.write("raise ImportError")
+        with kernel(cwd=d) as k:
+            eq(k.run("2").text, "2", "files with the names of modules")
 
 
 @test
@@ -210,10 +216,19 @@ def an_interrupt_of_another_cell_is_ignored():
         k.wait_for("go")
         k.request(op="interrupt")  # without an id: the one that runs
         eq(k.finish().error["name"], "KeyboardInterrupt")
+        k.send("time.sleep(0.2)")
+        k.send("time.sleep(1000)")
+        k.interrupt()  # this cell has not begun
+        eq([k.finish().error, k.finish().error["name"]], [None, "KeyboardInterrupt"])
         k.send("print('go', flush=True)\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: print('caught')")
         k.wait_for("go")
         k.interrupt()
         eq(k.finish().stdout, "caught\n")
+        k.run("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN);")
+        k.send("print('go', flush=True)\ntime.sleep(1000)")
+        k.wait_for("go")
+        k.interrupt()
+        eq(k.finish().error["name"], "KeyboardInterrupt", "after a cell that ignored the signal")
 
 
 @test
@@ -231,7 +246,7 @@ def a_fork_writes_output_but_no_events():
 
 @test
 def a_kernel_that_ends_in_a_cell_ends_its_output():
-    for code, status in (("import os\nos._exit(3)", 3), ("import os, signal\nos.kill(os.getpid(), 9)", -signal.SIGKILL)):
+    for code, status in (("import os\nos._exit(3)", 3), ("import os\nos.closerange(3, 100)", 1), ("import os, signal\nos.kill(os.getpid(), 9)", -signal.SIGKILL)):
         with kernel() as k:
             eq(k.run("1").text, "1")
             k.send(code)

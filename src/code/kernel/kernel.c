@@ -36,24 +36,27 @@ extern const char kernel_bash[], kernel_bash_end[];
 /*
  * node can neither create pipes nor move a descriptor, so a shell prepares the
  * descriptors: 3 and 4 are for requests and events; 5 and 6 read what is written to 1 and
- * 2. The FIFOs are opened twice, because node makes the descriptors that it reads from
- * non-blocking, which would also affect other descriptors of the same opening.
+ * 2; 7 is for the reason why the kernel cannot start. The FIFOs are opened twice, because
+ * node makes the descriptors that it reads from non-blocking, which would also affect
+ * other descriptors of the same opening.
  */
-#define BOOT_SHELL                                                                 \
-	"n=$(command -v node||command -v nodejs)||"                                \
-	"{ echo 'node is not installed in this image' >&2;exit 127;}\n"            \
-	"d=$(mktemp -d)&&mkfifo \"$d/1\" \"$d/2\"||"                               \
-	"{ echo 'cannot create a FIFO for the output of cells' >&2;exit 126;}\n"   \
-	"exec 3<&0 4>&1 5<>\"$d/1\" 6<>\"$d/2\" </dev/null >\"$d/1\" 2>\"$d/2\"\n" \
-	"rm -r \"$d\"\n"                                                           \
+#define BOOT_SHELL                                                                      \
+	"n=$(command -v node||command -v nodejs)||"                                     \
+	"{ echo 'node is not installed in this image' >&2;exit 127;}\n"                 \
+	"d=$(mktemp -d)&&mkfifo \"$d/1\" \"$d/2\"||"                                    \
+	"{ echo 'cannot create a FIFO for the output of cells' >&2;exit 126;}\n"        \
+	"exec 7>&2 3<&0 4>&1 5<>\"$d/1\" 6<>\"$d/2\" </dev/null >\"$d/1\" 2>\"$d/2\"\n" \
+	"rm -r \"$d\"\n"                                                                \
 	"exec \"$n\" --no-warnings --no-force-async-hooks-checks -e \"$1\"\n"
 
-#define BOOT_NODE                                                               \
-	"const r=n=>{const f=require('fs'),b=Buffer.alloc(n);"                  \
-	"for(let i=0,d;i<n;i+=d)if(!(d=f.readSync(3,b,i,n-i)))process.exit(1);" \
-	"return b.toString()};"                                                 \
-	"new(require('vm').Script)(r(+r(8)),{filename:'kernel'})"               \
-	".runInThisContext()(require,n=>import(n))"
+#define BOOT_NODE                                                                   \
+	"{const f=require('fs'),r=n=>{const b=Buffer.alloc(n);"                     \
+	"for(let i=0,d;i<n;i+=d)if(!(d=f.readSync(3,b,i,n-i)))process.exit(1);"     \
+	"return b.toString()};"                                                     \
+	"try{new(require('vm').Script)(r(+r(8)),{filename:'kernel'})"               \
+	".runInThisContext()(require,n=>import(n))}"                                \
+	"catch(e){f.writeSync(7,'node '+process.versions.node+' cannot run cells, " \
+	"which needs node 16 or later: '+e+'\\n');process.exit(1)}}"
 
 #define PYTHON_ARGV LIST("python3|python", "-c", BOOT_PYTHON)
 #define NODE_ARGV   LIST("sh", "-c", BOOT_SHELL, "kernel", BOOT_NODE)

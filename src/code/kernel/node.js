@@ -145,28 +145,35 @@
     // the event loop is stopped by V8, and its children by a signal. Both are repeated, because
     // the signal can come before a child has started.
     function interrupt(id) {
-      const running = Atomics.load(shared, RUNNING);
-      if (!running || (id !== undefined && id !== null && id !== running))
+      const target = id || Atomics.load(shared, RUNNING), heard = Atomics.load(shared, HEARD);
+      if (!target)
         return;
-      const heard = Atomics.load(shared, HEARD);
-      Atomics.store(shared, STOPPED, running);
-      (function ask() {
-        if (Atomics.load(shared, HEARD) !== heard || Atomics.load(shared, RUNNING) !== running)
-          return;
-        parentPort.postMessage({ op: 'interrupt', id: running });
+
+      function stop() {
+        Atomics.store(shared, STOPPED, target);
         if (leadsGroup())
           process.kill(-process.pid, 'SIGINT');
-        setTimeout(() => {
-          if (Atomics.load(shared, HEARD) !== heard || Atomics.load(shared, RUNNING) !== running)
-            return;
+      }
+
+      function insist() {
+        if (Atomics.load(shared, HEARD) !== heard)
+          return;
+        if (Atomics.load(shared, RUNNING) === target) {
+          stop();
           if (!remote) {
             remote = new Remote();
             remote.connectToMainThread();
           }
           remote.post('Runtime.terminateExecution', () => {});
-          setTimeout(ask, 20);
-        }, 200);
-      })();
+          parentPort.postMessage({ op: 'interrupt', id: target });
+        }
+        setTimeout(insist, 200);
+      }
+
+      if (Atomics.load(shared, RUNNING) === target)
+        stop();
+      parentPort.postMessage({ op: 'interrupt', id: target });
+      setTimeout(insist, 200);
     }
 
     function request(text) {
@@ -464,14 +471,17 @@
   }
 
   function begin() {
-    const { op, id, code, env_vars: env, language } = queue.shift();
+    const { op, id, code, env_vars: env, language, cancelled } = queue.shift();
     if (op !== 'execute')
       exit(0);
     const cell = current = { id: id || -1, before: Object.keys(env || {}).map(name => [name, process.env[name]]) };
     event({ type: 'number_of_executions', execution_count: ++count });
     Object.assign(process.env, env);
     Atomics.store(shared, RUNNING, cell.id);
-    evaluate(code, language).then(() => end(cell), error => end(cell, { error }));
+    if (cancelled)
+      end(cell, { error: new KeyboardInterrupt() });
+    else
+      evaluate(code, language).then(() => end(cell), error => end(cell, { error }));
   }
 
   // This is called a second time if a cell goes on after an interrupt.
@@ -499,6 +509,8 @@
   worker.on('message', request => {
     if (request.op === 'interrupt') {
       Atomics.add(shared, HEARD, 1);
+      for (const waiting of queue)
+        waiting.cancelled ||= waiting.id === request.id;
       if (current && current.id === request.id)
         end(current, { error: new KeyboardInterrupt() });
       return;
@@ -508,7 +520,7 @@
       begin();
   });
   worker.on('error', error => {
-    require('fs').writeSync(2, `the kernel failed: ${error.stack}\n`);
+    require('fs').writeSync(7, `the kernel failed: ${error.stack}\n`);
     process.reallyExit(1);
   });
 })

@@ -9,6 +9,10 @@
 # Three threads: the main thread runs the cells; one thread reads requests, so that an interrupt
 # arrives while a cell runs; one thread reads the pipes. Modules are imported when they are needed
 # first, because imports are most of the time that a kernel takes to start.
+import sys
+SAFE_PATH = sys.path[:1] != [""]
+if not SAFE_PATH:
+    del sys.path[0]  # a file of a cell must not take the place of a module of the kernel
 import _signal
 import _thread
 import codecs
@@ -151,8 +155,11 @@ class Output:
 
     def line(self, text):
         data = memoryview(text.encode("ascii") + b"\n")
-        while data:
-            data = data[os_write(self.fd, data):]
+        try:
+            while data:
+                data = data[os_write(self.fd, data):]
+        except OSError:
+            os._exit(1)  # there is no reader, or the cell has closed the descriptor
 
     def flush_pending(self):
         if not self.pending:
@@ -183,6 +190,8 @@ class Output:
                     data = os_read(fd, 65536)
                 except BlockingIOError:
                     continue
+                except OSError:
+                    os._exit(1)  # the cell has closed the descriptor
                 self.append(self.pipes[fd], self.decoders[self.pipes[fd]].decode(data))
             if not ready:
                 break
@@ -324,6 +333,7 @@ class Kernel:
         except OSError:
             pass  # the leader of a session leads a group, too
         _signal.signal(_signal.SIGINT, self.on_interrupt)
+        self.accepted, self.cancelled = set(), set()  # cells that have not ended, by their ids
         self.queue, self.waiting = [], _thread.allocate_lock()
         self.waiting.acquire()
         _thread.start_new_thread(self.read, ())
@@ -342,6 +352,8 @@ class Kernel:
 
     def interrupt(self, target=None):
         """Stops the cell, and what runs in its process group, as a terminal does."""
+        if target is not None and target != self.running and target in self.accepted:
+            self.cancelled.add(target)
         cell = self.running
         if cell is not None and target in (None, cell):
             self.handled = False
@@ -366,20 +378,26 @@ class Kernel:
 
     def read(self):
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        try:
+            self.read_requests()
+        except BaseException:  # also if the cell has closed the descriptor
+            os._exit(1)
+        self.put({"op": "exit"})
+        self.interrupt()
+        time_sleep(2)
+        os._exit(1)  # the cell does not end
+
+    def read_requests(self):
         rest = []
         while True:
             data = os_read(self.requests, 1 << 20)
             if not data:
-                break
+                return
             *lines, last = data.split(b"\n")
             for line in lines:
                 self.request(b"".join(rest) + line)
                 rest = []
             rest.append(last)
-        self.put({"op": "exit"})
-        self.interrupt()
-        time_sleep(2)
-        os._exit(1)  # the cell does not end
 
     def request(self, line):
         request = from_json(line.decode("utf-8", "surrogateescape"))
@@ -389,6 +407,7 @@ class Kernel:
             self.put(request)
 
     def put(self, request):
+        self.accepted.add(request.get("id"))
         self.queue.append(request)
         if self.waiting.locked():
             self.waiting.release()
@@ -416,10 +435,14 @@ class Kernel:
         self.running = request.get("id", 0)
         try:
             try:
+                if self.running in self.cancelled:
+                    raise KeyboardInterrupt
                 self.execute(request)
             finally:
+                self.accepted.discard(self.running)
+                self.cancelled.discard(self.running)
                 self.running, self.output.section.deferred = None, False
-        except KeyboardInterrupt:  # after the end of its code
+        except KeyboardInterrupt:  # before the start of its code, or after the end
             self.error("KeyboardInterrupt", "", "KeyboardInterrupt")
         if self.output.is_child():
             os._exit(0)  # a fork that came to the end of its cell

@@ -8,7 +8,6 @@
 # This follows output.py in the same namespace.
 import _ast
 import builtins
-import sys
 
 AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
 CO_COROUTINE, FUTURES = 0x80, 0x1ff0000  # FUTURES: of "from __future__ import"
@@ -99,6 +98,8 @@ class Python(Kernel):
         sys.stdin, sys.__stdin__ = NullInput(), None
         sys.stdout, sys.stderr = Stream(self.output, "stdout"), Stream(self.output, "stderr")
         sys.argv, sys.displayhook = [""], self.show
+        if not SAFE_PATH:
+            sys.path.insert(0, "")
         sys.excepthook = self.on_thread_error
         self.shell, self.starting, self.failure = None, False, None
         self.loop, self.flags, self.shown = None, AWAIT, []
@@ -279,6 +280,8 @@ class Python(Kernel):
         before = {name: os.environ.get(name) for name in env}
         name = f"Cell In[{self.count}]"
         try:
+            if _signal.getsignal(_signal.SIGINT) != self.on_interrupt:
+                _signal.signal(_signal.SIGINT, self.on_interrupt)  # a cell before has changed it
             os.environ.update(env)
             self.remember(code, name)
             self.run_cell(code, name)
