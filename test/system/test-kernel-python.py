@@ -184,6 +184,7 @@ SLOW = {
     "in a child": "import subprocess\nprint('go', flush=True)\nsubprocess.run(['sleep', '1000'])",
     "in await": "import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(1000)",
     "in print": "while True: print('go')",
+    "in print within a coroutine": "async def f():\n    while True: print('go')\nawait f()",
     "in a shell command": "print('go', flush=True)\n!sleep 1000",
 }
 
@@ -220,7 +221,7 @@ def an_interrupt_of_another_cell_is_ignored():
         k.send("time.sleep(1000)")
         k.interrupt()  # this cell has not begun
         eq([k.finish().error, k.finish().error["name"]], [None, "KeyboardInterrupt"])
-        k.send("print('go', flush=True)\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: print('caught')")
+        k.send("try: print('go', flush=True); time.sleep(1000)\nexcept KeyboardInterrupt: print('caught')")
         k.wait_for("go")
         k.interrupt()
         eq(k.finish().stdout, "caught\n")

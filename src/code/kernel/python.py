@@ -235,6 +235,8 @@ class Python(Kernel):
         try:
             return loop.run_until_complete(task)
         except (KeyboardInterrupt, SystemExit) as error:
+            if task.done():  # it was in the middle of its own code
+                raise
             task.cancel()
             try:
                 loop.run_until_complete(task)
