@@ -297,21 +297,16 @@ static void process_begin(struct call *c, struct exec *exec, int pid)
 				});
 }
 
-/* The backend did not say which pid the command has. */
 struct process_look {
 	struct call *call;
 	struct exec *exec;
 };
 
-static void process_on_list(void *ctx, const struct proto_process *list, size_t n)
+static void process_on_pid(void *ctx, int pid)
 {
 	struct process_look *look = ctx;
 	struct call *c = look->call;
-	int pid = 0;
 
-	for (size_t i = 0; i < n; i++)
-		if (list[i].flags & PROTO_PROCESS_FIRST)
-			pid = list[i].pid;
 	if (c->req && !c->answered)
 		process_begin(c, look->exec, pid);
 	(void)exec_unref(look->exec);
@@ -338,24 +333,17 @@ static void process_on_started(void *ctx, struct exec *exec,
 			       const struct warren_error *err)
 {
 	struct call *c = ctx;
-	struct process_look *look;
+	struct process_look *look = exec ? calloc(1, sizeof(*look)) : NULL;
 
 	if (!c->req || c->answered) {
-		call_unref(c);
-		return;
-	}
-	if (!exec) {
+		free(look);
+	} else if (!exec) {
 		process_fail(c, err);
-	} else if (exec_pid(exec)) {
-		process_begin(c, exec, exec_pid(exec));
+	} else if (!look) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 	} else {
-		look = calloc(1, sizeof(*look));
-		if (look) {
-			*look = (struct process_look){ call_ref(c), exec_ref(exec) };
-			exec_list(exec, process_on_list, look);
-		} else {
-			call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-		}
+		*look = (struct process_look){ call_ref(c), exec_ref(exec) };
+		exec_find_pid(exec, process_on_pid, look);
 	}
 	call_unref(c);
 }

@@ -85,6 +85,11 @@ struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is g
 /* The pid of its first process inside the sandbox; 0: unknown. */
 int exec_pid(const struct exec *exec);
 /*
+ * Find that pid, even if the backend did not report it. Calls @fn once, at once or later,
+ * with 0 if the process has ended.
+ */
+void exec_find_pid(struct exec *exec, void (*fn)(void *ctx, int pid), void *ctx);
+/*
  * Call @fn for each running exec of the sandbox until it returns true. Return that exec,
  * which is borrowed, or NULL.
  */

@@ -260,6 +260,36 @@ int exec_pid(const struct exec *exec)
 	return exec->pid;
 }
 
+struct pid_search {
+	struct exec *exec;
+	void (*fn)(void *ctx, int pid);
+	void *ctx;
+};
+
+static void exec_on_pid_listed(void *ctx, const struct proto_process *list, size_t n)
+{
+	struct pid_search *s = ctx;
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].flags & PROTO_PROCESS_FIRST)
+			s->exec->pid = list[i].pid;
+	s->fn(s->ctx, s->exec->pid);
+	(void)exec_unref(s->exec);
+	free(s);
+}
+
+void exec_find_pid(struct exec *exec, void (*fn)(void *ctx, int pid), void *ctx)
+{
+	struct pid_search *s = exec->pid ? NULL : malloc(sizeof(*s));
+
+	if (!s) {
+		fn(ctx, exec->pid);
+		return;
+	}
+	*s = (struct pid_search){ exec_ref(exec), fn, ctx };
+	exec_list(exec, exec_on_pid_listed, s);
+}
+
 struct exec *exec_each_running(struct sandbox *sandbox,
 			       bool (*fn)(void *ctx, struct exec *exec), void *ctx)
 {
