@@ -157,7 +157,7 @@ static size_t http_conn_take_head(struct http_conn *c, char *data, size_t n)
 	long len;
 	int status;
 
-	if (n == 0 || c->stream.queued > STREAM_HIGH)
+	if (n == 0 || c->stream.out.queued > STREAM_HIGH)
 		return 0;
 	len = http_head_find(data, n, &c->scanned);
 	if (len == 0 && n <= max)
@@ -302,7 +302,7 @@ static bool wants_bytes(const struct http_conn *c)
 	if (c->lingering)
 		return true;
 	if (!r)
-		return !c->body.done || c->stream.queued <= STREAM_HIGH;
+		return !c->body.done || c->stream.out.queued <= STREAM_HIGH;
 	if (r->paused || r->sink == SINK_UNDECIDED)
 		return false;
 	return r->upgraded || !c->body.done;

@@ -32,7 +32,7 @@ static unsigned stream_wanted(const struct stream *s)
 	if (!s->hung_up)
 		events |= UV_DISCONNECT;
 	/* A stream that waits for its turn to write need not be watched for that. */
-	if ((s->first && !s->flush.next) || s->crossed)
+	if ((s->out.first && !s->flush.next) || s->crossed)
 		events |= UV_WRITABLE;
 	return events;
 }

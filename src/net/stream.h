@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "net/loop.h"
+#include "net/segments.h"
 
 /* Queued bytes: the producer should wait for drained(). */
 #define STREAM_HIGH (128U << 10)
@@ -27,7 +28,6 @@
 #define STREAM_MAX (8U << 20)
 
 struct ssl_st;
-struct stream_segment;
 
 struct stream_ops {
 	/*
@@ -71,9 +71,8 @@ struct stream {
 	 */
 	char *kept;
 	uint32_t kept_off, kept_len, kept_size;
-	struct stream_segment *first, *last; /* the queue */
-	size_t queued;                       /* bytes of the queue that are in memory */
-	uint64_t sent, received;             /* bytes in total */
+	struct segments out;     /* the queue */
+	uint64_t sent, received; /* bytes in total */
 	int fd;
 	int error;       /* reported by failed() later */
 	uint8_t events;  /* the events that are watched now */
@@ -116,7 +115,7 @@ int stream_writev(struct stream *s, const struct iovec *iov, size_t n);
 int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n);
 static inline bool stream_idle(const struct stream *s)
 {
-	return !s->first;
+	return !s->out.first;
 }
 /* Close this half after everything in the queue was sent. */
 void stream_finish(struct stream *s);

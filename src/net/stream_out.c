@@ -3,9 +3,8 @@
  * stream_out.c - the writing half of a stream: write what the socket accepts, queue the
  * rest
  *
- * The queue consists of segments; each is a piece of memory or a range of a file. A file
- * is sent with sendfile(2), or piece by piece through TLS; in either case only the part
- * that is being sent is in memory.
+ * A file in the queue is sent with sendfile(2), or piece by piece through TLS; in either
+ * case only the part that is being sent is in memory.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -24,73 +23,17 @@
 /* Larger data is queued, and sent when it is this stream's turn. */
 #define MUCH         (16U << 10)
 #define RECORD_BYTES (16U << 10)
-#define SEGMENT_MIN  4096U
 #define IOV_MAX_OURS 16
-
-struct stream_segment {
-	struct stream_segment *next;
-	uint64_t offset; /* offset in the file */
-	uint64_t left;
-	int fd; /* -1: memory */
-	bool no_sendfile;
-	size_t size, start; /* for a segment in memory: @left bytes from @start on */
-	char data[];
-};
 
 static void tell_queued(struct stream *s)
 {
-	if (s->ops->queued && s->first && !s->error && !s->is_closed)
+	if (s->ops->queued && s->out.first && !s->error && !s->is_closed)
 		s->ops->queued(s->ctx);
-}
-
-static void stream_out_append(struct stream *s, struct stream_segment *seg)
-{
-	if (s->last)
-		s->last->next = seg;
-	else
-		s->first = seg;
-	s->last = seg;
-}
-
-static struct stream_segment *free_segment(struct stream *s, struct stream_segment *seg)
-{
-	struct stream_segment *next = seg->next;
-
-	if (seg->fd >= 0)
-		loop_close(s->loop, seg->fd);
-	free(seg);
-	return next;
 }
 
 void stream_drop_queue(struct stream *s)
 {
-	while (s->first)
-		s->first = free_segment(s, s->first);
-	s->last = NULL;
-	s->queued = 0;
-}
-
-static bool stream_out_queue(struct stream *s, const char *data, size_t n)
-{
-	struct stream_segment *seg = s->last;
-
-	if (n == 0)
-		return true;
-	if (!seg || seg->fd >= 0 || seg->size - seg->start - seg->left < n) {
-		size_t size = n > SEGMENT_MIN ? n : SEGMENT_MIN;
-
-		seg = malloc(sizeof(*seg) + size);
-		if (!seg) {
-			stream_fail(s, -ENOMEM);
-			return false;
-		}
-		*seg = (struct stream_segment){ .fd = -1, .size = size };
-		stream_out_append(s, seg);
-	}
-	(void)memcpy(seg->data + seg->start + seg->left, data, n);
-	seg->left += n;
-	s->queued += n;
-	return true;
+	segments_drop(&s->out, s->loop);
 }
 
 /* Send to the socket, bypassing the queue. Return the number of bytes or -errno. */
@@ -147,9 +90,11 @@ static void send_or_queue(struct stream *s, const struct iovec *iov, size_t n)
 		size_t skip = done < iov[i].iov_len ? done : iov[i].iov_len;
 
 		done -= skip;
-		if (!stream_out_queue(s, (char *)iov[i].iov_base + skip,
-				      iov[i].iov_len - skip))
+		if (!segments_add(&s->out, (char *)iov[i].iov_base + skip,
+				  iov[i].iov_len - skip)) {
+			stream_fail(s, -ENOMEM);
 			return;
+		}
 	}
 	stream_update(s);
 	if (was_idle)
@@ -168,7 +113,7 @@ static void send_gathered(struct stream *s)
 
 static void stream_out_end_half(struct stream *s)
 {
-	if (!s->finishing || s->finished || s->first || s->error || s->is_closed ||
+	if (!s->finishing || s->finished || s->out.first || s->error || s->is_closed ||
 	    s->loop->corked == s)
 		return;
 	s->finished = true;
@@ -183,7 +128,7 @@ static int stream_out_fullness(const struct stream *s)
 {
 	if (s->error)
 		return s->error;
-	return s->queued > STREAM_HIGH || (s->last && s->last->fd >= 0);
+	return s->out.queued > STREAM_HIGH || (s->out.last && s->out.last->fd >= 0);
 }
 
 int stream_writev(struct stream *s, const struct iovec *iov, size_t n)
@@ -195,14 +140,14 @@ int stream_writev(struct stream *s, const struct iovec *iov, size_t n)
 		return s->error ? s->error : -EPIPE;
 	for (size_t i = 0; i < n; i++)
 		total += iov[i].iov_len;
-	if (s->queued > STREAM_HIGH && s->queued + total > STREAM_MAX) {
+	if (s->out.queued > STREAM_HIGH && s->out.queued + total > STREAM_MAX) {
 		stream_fail(s, -ENOBUFS);
 		return -ENOBUFS;
 	}
-	if (!s->first && (loop->corked == s || (s->ssl && !loop->corked))) {
+	if (!s->out.first && (loop->corked == s || (s->ssl && !loop->corked))) {
 		if (total > LOOP_OUT_SIZE - loop->out_len)
 			send_gathered(s);
-		if (total <= LOOP_OUT_SIZE && !s->first && !s->error) {
+		if (total <= LOOP_OUT_SIZE && !s->out.first && !s->error) {
 			for (size_t i = 0; i < n; i++) {
 				(void)memcpy(loop->out + loop->out_len, iov[i].iov_base,
 					     iov[i].iov_len);
@@ -227,22 +172,18 @@ int stream_write(struct stream *s, const void *data, size_t n)
 
 int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n)
 {
-	struct stream_segment *seg = NULL;
 	bool was_idle;
 
-	if (!s->error && !s->is_closed && !s->finishing)
-		seg = malloc(sizeof(*seg));
-	if (!seg) {
+	if (!s->error && !s->is_closed && !s->finishing && s->loop->corked == s)
+		send_gathered(s);
+	was_idle = stream_idle(s);
+	if (s->error || s->is_closed || s->finishing ||
+	    !segments_add_file(&s->out, fd, offset, n)) {
 		loop_close(s->loop, fd);
-		if (!s->error && !s->finishing)
+		if (!s->error && !s->is_closed && !s->finishing)
 			stream_fail(s, -ENOMEM);
 		return s->error ? s->error : -EPIPE;
 	}
-	if (s->loop->corked == s)
-		send_gathered(s);
-	*seg = (struct stream_segment){ .fd = fd, .offset = offset, .left = n };
-	was_idle = stream_idle(s);
-	stream_out_append(s, seg);
 	stream_update(s);
 	if (was_idle)
 		tell_queued(s);
@@ -252,59 +193,37 @@ int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t n)
 static ssize_t flush_memory(struct stream *s)
 {
 	struct iovec iov[IOV_MAX_OURS];
-	size_t n = 0;
-	ssize_t sent;
-	size_t done;
+	size_t n = segments_iov(&s->out, iov, ARRAY_SIZE(iov), SIZE_MAX);
+	ssize_t sent = send_iov(s, iov, n);
 
-	for (struct stream_segment *seg = s->first;
-	     seg && seg->fd < 0 && n < ARRAY_SIZE(iov); seg = seg->next)
-		iov[n++] = (struct iovec){ .iov_base = seg->data + seg->start,
-					   .iov_len = (size_t)seg->left };
-	sent = send_iov(s, iov, n);
-	if (sent < 0)
-		return sent;
-	s->queued -= (size_t)sent;
-	for (done = (size_t)sent; done > 0;) {
-		size_t part = done < s->first->left ? done : (size_t)s->first->left;
-
-		s->first->start += part;
-		s->first->left -= part;
-		done -= part;
-		if (s->first->left == 0)
-			s->first = free_segment(s, s->first);
-	}
+	if (sent > 0)
+		segments_sent(&s->out, s->loop, (uint64_t)sent);
 	return sent;
 }
 
 /* Copy through memory: for TLS, and for files that sendfile(2) does not support. */
-static ssize_t stream_out_copy_file(struct stream *s, struct stream_segment *seg)
+static ssize_t stream_out_copy_file(struct stream *s)
 {
 	char data[RECORD_BYTES];
-	size_t n = seg->left < sizeof(data) ? (size_t)seg->left : sizeof(data);
-	ssize_t r;
+	ssize_t r = segments_read_file(&s->out, data, sizeof(data));
 
-	do
-		r = pread(seg->fd, data, n, (off_t)seg->offset);
-	while (r < 0 && errno == EINTR);
-	if (r <= 0)
-		return r < 0 ? -errno : -EIO;
-	return stream_send(s, data, (size_t)r);
+	return r > 0 ? stream_send(s, data, (size_t)r) : r;
 }
 
-static ssize_t stream_out_send_file(struct stream *s, struct stream_segment *seg)
+static ssize_t stream_out_send_file(struct stream *s, struct segment *seg)
 {
 	off_t offset = (off_t)seg->offset;
 	ssize_t r;
 
 	if (s->ssl || seg->no_sendfile)
-		return stream_out_copy_file(s, seg);
+		return stream_out_copy_file(s);
 	do
 		r = sendfile(s->fd, seg->fd, &offset,
 			     seg->left < FILE_BYTES ? (size_t)seg->left : FILE_BYTES);
 	while (r < 0 && errno == EINTR);
 	if (r < 0 && (errno == EINVAL || errno == ENOSYS)) {
 		seg->no_sendfile = true;
-		return stream_out_copy_file(s, seg);
+		return stream_out_copy_file(s);
 	}
 	/* The file is shorter than announced, so the answer cannot be completed. */
 	return r < 0 ? -errno : r == 0 ? -EIO : r;
@@ -312,35 +231,29 @@ static ssize_t stream_out_send_file(struct stream *s, struct stream_segment *seg
 
 static ssize_t flush_file(struct stream *s)
 {
-	struct stream_segment *seg = s->first;
+	struct segment *seg = s->out.first;
 	ssize_t r = seg->left > 0 ? stream_out_send_file(s, seg) : 0;
 
-	if (r < 0)
-		return r;
-	seg->offset += (uint64_t)r;
-	seg->left -= (uint64_t)r;
-	if (seg->left == 0)
-		s->first = free_segment(s, seg);
+	if (r >= 0)
+		segments_sent(&s->out, s->loop, (uint64_t)r);
 	return r;
 }
 
 bool stream_has_much(const struct stream *s)
 {
-	return s->first && (s->first->fd >= 0 || s->queued > MUCH);
+	return s->out.first && (s->out.first->fd >= 0 || s->out.queued > MUCH);
 }
 
 void stream_flush(struct stream *s)
 {
 	size_t budget = ROUND_BYTES;
-	bool waited = s->first != NULL;
+	bool waited = s->out.first != NULL;
 	uint64_t before = s->sent;
 
 	s->crossed = false;
-	while (s->first && budget > 0) {
-		ssize_t r = s->first->fd < 0 ? flush_memory(s) : flush_file(s);
+	while (s->out.first && budget > 0) {
+		ssize_t r = s->out.first->fd < 0 ? flush_memory(s) : flush_file(s);
 
-		if (!s->first)
-			s->last = NULL;
 		if (r == -EAGAIN)
 			break;
 		if (r < 0) {
@@ -351,7 +264,7 @@ void stream_flush(struct stream *s)
 		budget -= budget < (size_t)r ? budget : (size_t)r;
 	}
 	stream_out_end_half(s);
-	if (waited && !s->first && !s->error)
+	if (waited && !s->out.first && !s->error)
 		s->ops->drained(s->ctx);
 	else if (s->sent != before)
 		tell_queued(s);
