@@ -80,8 +80,8 @@ struct http_request {
 	size_t n_headers;
 	const struct http_peer *peer;
 	bool has_body;
-	int64_t length; /* length of the body; -1: chunked */
-	unsigned minor; /* minor version: HTTP/1.0 or 1.1 */
+	int64_t length; /* length of the body; -1: unknown */
+	unsigned major, minor; /* version: HTTP/1.0, 1.1 or 2.0 */
 
 	/* Members for the handler: */
 	void *user;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_conn.c - a connection: read heads and bodies, request after request
+ * http_conn.c - a connection of HTTP/1: read heads and bodies, request after request
  *
- * A connection has at most one request at a time. Bytes are read only when they are
+ * A connection of HTTP/1 has at most one request at a time. Bytes are read only when they are
  * needed: a head when there is no request, a body when its handler has requested it. All
  * other bytes wait in the client's socket, so data that a client sends too early uses no
  * memory of the server.
@@ -28,13 +28,13 @@
 /* Reading a body of this size is cheaper than a new connection. */
 #define CHEAP_BODY (64U << 10)
 
-void http_conn_close_request(struct http_conn *c, int why)
+void http_conn_close_request(struct request *r, int why)
 {
-	struct request *r = c->req;
+	struct http_conn *c = r->conn;
 
-	if (!r)
-		return;
-	c->req = NULL;
+	link_remove(&r->link);
+	if (c->req == r)
+		c->req = NULL;
 	r->conn = NULL;
 	if (r->pub.handle)
 		*r->pub.handle = NULL;
@@ -52,7 +52,10 @@ void http_conn_end(struct http_conn *c, int why)
 	loop_task_cancel(&c->task);
 	http_server_gone(c);
 	stream_close(&c->stream);
-	http_conn_close_request(c, why);
+	while (!link_empty(&c->requests))
+		http_conn_close_request(
+			CONTAINER(c->requests.next, struct request, link), why);
+	c->protocol->gone(c);
 }
 
 void http_conn_kick(struct http_conn *c)
@@ -82,9 +85,8 @@ static const char *http_conn_moved(const char *p, const char *from, const char *
 	return to + (p - from);
 }
 
-/* Create a request with copies of all strings of the head. */
-static struct request *new_request(struct http_conn *c, const struct http_head *h,
-				   const char *data, size_t n)
+struct request *http_conn_new_request(struct http_conn *c, const struct http_head *h,
+				      const char *data, size_t n)
 {
 	size_t path_len = strcspn(h->target, "?"),
 	       table = h->n_fields * sizeof(struct http_header);
@@ -116,23 +118,38 @@ static struct request *new_request(struct http_conn *c, const struct http_head *
 		.peer = &c->peer,
 		.has_body = h->chunked || h->length > 0,
 		.length = h->chunked ? -1 : (int64_t)h->length,
+		.major = 1,
 		.minor = h->minor,
 	};
 	r->expects = h->expect_continue && h->minor == 1 && r->pub.has_body;
 	r->head_method = strcmp(h->method, "HEAD") == 0;
 	r->keep_alive = !h->close && (h->minor == 1 || h->keep_alive);
 	http_server_id(c->server, r->id);
+	link_add(&c->requests, &r->link);
 	return r;
+}
+
+void http_conn_start_request(struct request *r)
+{
+	struct http_conn *c = r->conn;
+	const struct http_options *o = http_server_options(c->server);
+
+	c->used = true;
+	/*
+	 * The connection is no longer idle: idle connections may be closed from anywhere,
+	 * even in handlers.
+	 */
+	http_server_set_deadline(c->server, &c->timer, DEADLINE_NONE);
+	o->request(&r->pub, o->ctx);
 }
 
 static void start_request(struct http_conn *c, const struct http_head *h,
 			  const char *data, size_t n)
 {
-	const struct http_options *o = http_server_options(c->server);
 	enum http_body_kind kind = h->chunked      ? HTTP_BODY_CHUNKED
 				   : h->has_length ? HTTP_BODY_LENGTH
 						   : HTTP_BODY_NONE;
-	struct request *r = new_request(c, h, data, n);
+	struct request *r = http_conn_new_request(c, h, data, n);
 
 	if (!r) {
 		http_conn_end(c, -ENOMEM);
@@ -140,14 +157,8 @@ static void start_request(struct http_conn *c, const struct http_head *h,
 	}
 	http_body_init(&c->body, kind, h->length);
 	c->req = r;
-	c->used = true;
 	c->close_after = !r->keep_alive;
-	/*
-	 * The connection is no longer idle: idle connections may be closed from anywhere,
-	 * even in handlers.
-	 */
-	http_server_set_deadline(c, DEADLINE_NONE);
-	o->request(&r->pub, o->ctx);
+	http_conn_start_request(r);
 }
 
 static size_t http_conn_take_head(struct http_conn *c, char *data, size_t n)
@@ -164,17 +175,17 @@ static size_t http_conn_take_head(struct http_conn *c, char *data, size_t n)
 		return 0;
 	c->scanned = 0;
 	if (len < 0) {
-		http_conn_refuse(c, 400, "this is not an HTTP/1.1 request", -EBADMSG);
+		http1_refuse(c, 400, "this is not an HTTP/1.1 request", -EBADMSG);
 		return n;
 	}
 	if (len == 0 || (size_t)len > max) {
-		http_conn_refuse(c, 431, "the head of the request is too large",
+		http1_refuse(c, 431, "the head of the request is too large",
 				 -EMSGSIZE);
 		return n;
 	}
 	status = http_head_request(data, (size_t)len, h);
 	if (status != 0) {
-		http_conn_refuse(c, status, h->why, -EBADMSG);
+		http1_refuse(c, status, h->why, -EBADMSG);
 		return n;
 	}
 	start_request(c, h, data, (size_t)len);
@@ -232,7 +243,7 @@ static size_t take_body(struct http_conn *c, const char *data, size_t n)
 		return 0;
 	used = http_body_take(&c->body, data, n, &piece, &len);
 	if (used < 0) {
-		http_conn_refuse(c, 400, "the chunks of the body are malformed",
+		http1_refuse(c, 400, "the chunks of the body are malformed",
 				 -EBADMSG);
 		return n;
 	}
@@ -277,11 +288,11 @@ static void http_conn_settle(struct http_conn *c, bool bytes_left)
 		return;
 	}
 	if (r && r->oversize && !r->ended) {
-		http_conn_refuse(c, 413, "the body is too large", -EFBIG);
+		http1_refuse(c, 413, "the body is too large", -EFBIG);
 		return;
 	}
 	if (r && r->crowded && !r->ended) {
-		http_conn_refuse(c, 503, "too many large requests are being sent at once",
+		http1_refuse(c, 503, "too many large requests are being sent at once",
 				 -ENOBUFS);
 		return;
 	}
@@ -290,7 +301,7 @@ static void http_conn_settle(struct http_conn *c, bool bytes_left)
 	r = c->req;
 	if (!r || !r->ended || (r->upgraded && !r->told_end))
 		return;
-	http_conn_close_request(c, 0);
+	http_conn_close_request(r, 0);
 	if (c->close_after)
 		http_conn_linger(c);
 }
@@ -329,18 +340,25 @@ static enum deadline wanted_deadline(const struct http_conn *c)
 	return c->known ? DEADLINE_KEPT : DEADLINE_IDLE;
 }
 
+void http_conn_set_deadline(struct http_server *s, struct http_timer *t, enum deadline d,
+			    uint64_t progress)
+{
+	if (d == t->kind && progress == t->progress)
+		return;
+	t->progress = progress;
+	http_server_set_deadline(s, t, d);
+}
+
 static void http_conn_arm(struct http_conn *c)
 {
 	enum deadline d = wanted_deadline(c);
+	bool absolute = d == DEADLINE_HEAD || d == DEADLINE_LINGER || d == DEADLINE_NONE;
 	/* A client that sends but does not read makes no progress. */
 	uint64_t progress =
 		c->stream.sent + (d == DEADLINE_WRITE ? 0 : c->stream.received);
-	bool absolute = d == DEADLINE_HEAD || d == DEADLINE_LINGER || d == DEADLINE_NONE;
 
-	if (d == c->deadline && (absolute || progress == c->progress))
-		return;
-	c->progress = progress;
-	http_server_set_deadline(c, d);
+	http_conn_set_deadline(c->server, &c->timer, d,
+			       absolute ? c->timer.progress : progress);
 }
 
 static size_t http_conn_work(struct http_conn *c, char *data, size_t n)
@@ -380,8 +398,7 @@ static size_t http_conn_work(struct http_conn *c, char *data, size_t n)
 	return done;
 }
 
-/* Make progress without new bytes. */
-static void look_again(struct http_conn *c)
+void http_conn_look_again(struct http_conn *c)
 {
 	char none[1];
 
@@ -435,7 +452,7 @@ static void http_conn_on_ended(void *ctx, bool drained)
 		}
 		http_conn_linger(c);
 	}
-	look_again(c);
+	http_conn_look_again(c);
 }
 
 static void http_conn_on_drained(void *ctx)
@@ -449,7 +466,7 @@ static void http_conn_on_drained(void *ctx)
 			r->pub.drained(&r->pub);
 	}
 	if (!c->stream.is_closed)
-		look_again(c);
+		http_conn_look_again(c);
 }
 
 /*
@@ -476,11 +493,12 @@ static void http_conn_on_closed(void *ctx)
 
 static void http_conn_on_task(void *ctx)
 {
-	look_again(ctx);
+	http_conn_look_again(ctx);
 }
 
-void http_conn_timeout(struct http_conn *c, enum deadline which)
+static void http_conn_expired(struct http_timer *timer, enum deadline which)
 {
+	struct http_conn *c = CONTAINER(timer, struct http_conn, timer);
 	bool refusable = (which == DEADLINE_HEAD && c->partial) ||
 			 (which == DEADLINE_BODY && c->req);
 	struct pollfd p = { .fd = c->stream.fd, .events = POLLOUT };
@@ -498,29 +516,20 @@ void http_conn_timeout(struct http_conn *c, enum deadline which)
 			return;
 	}
 	if (refusable)
-		http_conn_refuse(c, 408, "the request did not arrive in time",
+		http1_refuse(c, 408, "the request did not arrive in time",
 				 -ETIMEDOUT);
 	else
 		http_conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
 	if (!c->stream.is_closed)
-		look_again(c);
-}
-
-void http_cut(struct http_request *req, int status, const char *why)
-{
-	struct http_conn *c = request_of(req)->conn;
-
-	http_conn_refuse(c, status, why, -ECANCELED);
-	if (!c->stream.is_closed)
-		look_again(c);
+		http_conn_look_again(c);
 }
 
 void http_conn_overfull(struct http_conn *c)
 {
-	http_conn_refuse(c, 503, "there are too many connections: try again later",
+	http1_refuse(c, 503, "there are too many connections: try again later",
 			 -EBUSY);
 	if (!c->stream.is_closed)
-		look_again(c);
+		http_conn_look_again(c);
 }
 
 static const struct stream_ops conn_ops = {
@@ -549,7 +558,10 @@ int http_conn_open(struct http_server *server, int fd, struct tls *tls,
 	c->task = (struct loop_task){ .fn = http_conn_on_task, .ctx = c };
 	c->body.done = true;
 	link_init(&c->all);
-	link_init(&c->queue);
+	link_init(&c->requests);
+	link_init(&c->timer.queue);
+	c->timer.expired = http_conn_expired;
+	c->protocol = &http1_protocol;
 	r = stream_open(&c->stream, http_server_loop(server), fd, ssl, &conn_ops, c);
 	if (r < 0) {
 		SSL_free(ssl);

@@ -3,12 +3,17 @@
  * http_internal.h - servers, connections and requests, for the files of the server
  *
  *	http_server.c   listening, accepting, deadlines
- *	http_conn.c     a connection: receives heads and bodies, request after request
- *	http_answer.c   sends responses
+ *	http_conn.c     a connection of HTTP/1: receives heads and bodies, request after
+ *	                request
+ *	http1_answer.c  sends responses over HTTP/1
+ *	http2_conn.c, http2_head.c, http2_answer.c
+ *	                the same for HTTP/2: http2_internal.h
+ *	http_answer.c   the functions of http.h that send responses, for both protocols
  *	http_text.c     headers, status lines, decoding
  *
  * http_conn_arm() chooses the deadline of a connection, http_conn_work() processes its
- * bytes, and http_conn_end() ends it.
+ * bytes, and http_conn_end() ends it. struct http_protocol is what the two protocols
+ * implement.
  */
 #ifndef NET_HTTP_INTERNAL_H
 #define NET_HTTP_INTERNAL_H
@@ -18,7 +23,7 @@
 #include "net/http_head.h"
 #include "net/stream.h"
 
-/* The deadlines of a connection. Each has a queue of connections, in order of expiry. */
+/* Kinds of deadlines. Each has a queue of timers, in order of expiry. */
 enum deadline {
 	DEADLINE_NONE,
 	DEADLINE_HEAD, /* counted from the first byte, so that a slow client cannot extend
@@ -36,20 +41,30 @@ struct link {
 	struct link *next, *prev;
 };
 
+/* The deadline of a connection, or of one stream of HTTP/2. */
+struct http_timer {
+	struct link queue; /* link in the queue of its kind */
+	uint64_t due;
+	uint64_t progress; /* bytes sent and received when the deadline was set */
+	/* The deadline has passed; it is no longer set. */
+	void (*expired)(struct http_timer *timer, enum deadline which);
+	uint8_t kind; /* enum deadline */
+};
+
 struct http_conn {
 	struct stream stream;
 	struct http_server *server;
-	struct request *req;   /* the current request */
-	struct http_body body; /* the rest of its body */
+	const struct http_protocol *protocol;
+	struct http2 *h2;      /* state of HTTP/2; NULL: HTTP/1 */
+	struct link requests;  /* all open requests */
+	struct request *req;   /* HTTP/1: the current request */
+	struct http_body body; /* HTTP/1: the rest of its body */
 	struct loop_task task; /* continues after a response that was not immediate */
 	struct link all;       /* link in the list of all connections */
-	struct link queue;     /* link in the queue of its deadline */
-	uint64_t due;
-	uint64_t progress; /* bytes sent and received when the deadline was set */
+	struct http_timer timer;
 	uint64_t taken; /* bytes sent + 1 at the last http_server_cut(); 0: not called */
 	size_t scanned; /* scanned bytes of an incomplete head */
 	struct http_peer peer;
-	uint8_t deadline; /* enum deadline */
 	/*
 	 * Set while in http_conn_work(), which notices the end of the connection itself.
 	 */
@@ -88,6 +103,8 @@ enum sink {
 struct request {
 	struct http_request pub; /* must be first: handlers have a pointer to it */
 	struct http_conn *conn;  /* NULL once the request is closed */
+	struct link link;        /* link in the list of the connection's requests */
+	struct http2_stream *h2; /* NULL: HTTP/1, or the stream was reset */
 	void (*fn)(struct http_request *req, const char *data, size_t n);
 	struct buf collected;
 	struct http_owner *owner; /* NULL: none */
@@ -113,6 +130,45 @@ struct request {
 	struct http_header headers[];
 };
 
+/*
+ * How a protocol sends responses and controls connections. The functions of http.h have
+ * checked the state of the request and the arguments before they call these.
+ */
+struct http_protocol {
+	/*
+	 * Send the head of the response with r->status, for a body of @length bytes (-1:
+	 * unknown), and the first @n bytes of the body. @ours: the response is from
+	 * Warren; nothing is added to that of a proxied server. -EMSGSIZE: the head is
+	 * too large, and nothing was sent.
+	 */
+	int (*head)(struct request *r, const struct http_header *headers,
+		    size_t n_headers, int64_t length, bool ours, const void *body,
+		    size_t n);
+	/* Send a part of the body, like http_write(). */
+	int (*write)(struct request *r, const void *data, size_t n);
+	/* Send a range of a file as the body; takes @fd. */
+	int (*write_file)(struct request *r, int fd, uint64_t offset, uint64_t n);
+	/* The body is complete. */
+	int (*end)(struct request *r);
+	/* Tell the client to send the body: "100 Continue". */
+	void (*go_on)(struct request *r);
+	/* Answer 101 and take over the connection; -EOPNOTSUPP: not with this protocol. */
+	int (*upgrade)(struct request *r, const struct http_header *headers,
+		       size_t n_headers);
+	/* End the response in a way that the client notices, from the loop. */
+	void (*abort)(struct request *r);
+	/* The state of the request changed: process it from the loop. */
+	void (*kick)(struct request *r);
+	/* Like http_cut(): closes the request with @error. */
+	void (*cut)(struct request *r, int status, const char *why, int error);
+	/* The server accepts no new requests. Ends the connection if it is idle. */
+	void (*drain)(struct http_conn *c);
+	/* The connection has ended, and its requests are closed: free what it holds. */
+	void (*gone)(struct http_conn *c);
+};
+
+extern const struct http_protocol http1_protocol;
+
 /* http_account.c */
 int http_account_own(struct http_accounts *all, struct request *r,
 		     const char *name) MUST_CHECK;
@@ -129,13 +185,14 @@ void http_account_leave(struct http_accounts *all, struct request *r);
 struct http_accounts *http_server_accounts(struct http_server *s);
 /* Record whether the client of @c has authenticated, and update the counts. */
 void http_server_known(struct http_conn *c, bool known);
-void http_server_set_deadline(struct http_conn *c, enum deadline d);
+void http_server_set_deadline(struct http_server *s, struct http_timer *t,
+			      enum deadline d);
 void http_server_gone(struct http_conn *c);
 struct net_loop *http_server_loop(const struct http_server *s);
 const struct http_options *http_server_options(const struct http_server *s);
 struct http_head *
 http_server_head(struct http_server *s); /* a buffer for parsing one head at a time */
-const char *http_server_date(struct http_server *s); /* "Date: ...\r\n" */
+const char *http_server_date(struct http_server *s); /* value of the header Date */
 /* Write a new id for a request. */
 void http_server_id(struct http_server *s, char id[ID_LEN + 1]);
 struct buf *
@@ -145,15 +202,24 @@ bool http_server_is_draining(const struct http_server *s);
 /* http_conn.c */
 int http_conn_open(struct http_server *server, int fd, struct tls *tls,
 		   struct http_conn **ret);
-/* The connection has ended for the reason @why; closes its request. */
+/* The connection has ended for the reason @why; closes its requests. */
 void http_conn_end(struct http_conn *c, int why);
-void http_conn_timeout(struct http_conn *c, enum deadline which);
+/* Set the deadline @d, unless it is set already and the client has made no progress. */
+void http_conn_set_deadline(struct http_server *s, struct http_timer *t, enum deadline d,
+			    uint64_t progress);
 /* The state changed outside of http_conn_work(): run it again from the loop. */
 void http_conn_kick(struct http_conn *c);
+/* Create a request with copies of all strings of the head. NULL: out of memory. */
+struct request *http_conn_new_request(struct http_conn *c, const struct http_head *h,
+				      const char *data, size_t n);
+/* Call the handler. */
+void http_conn_start_request(struct request *r);
 /* The server has too many connections: answer 503 and end this one. */
 void http_conn_overfull(struct http_conn *c);
-/* The request has ended; calls its closed(). */
-void http_conn_close_request(struct http_conn *c, int why);
+/* The request has ended; calls its closed(), and frees it. */
+void http_conn_close_request(struct request *r, int why);
+/* Process the current state of a connection without new bytes. */
+void http_conn_look_again(struct http_conn *c);
 /* Close the server's half, and read until the client has closed its half. */
 void http_conn_linger(struct http_conn *c);
 /*
@@ -162,16 +228,25 @@ void http_conn_linger(struct http_conn *c);
  */
 bool http_conn_body_is_cheap(const struct http_conn *c);
 
-/* http_answer.c */
+/* http1_answer.c */
 /*
  * Send the server's own response, to the current request if there is one; then end the
  * connection.
  */
-void http_conn_refuse(struct http_conn *c, int status, const char *why, int error);
+void http1_refuse(struct http_conn *c, int status, const char *why, int error);
+
+/* http_answer.c */
+/* The body of a refusal, in a buffer that the next refusal overwrites. */
+struct buf *http_refusal_body(struct http_server *s, const struct http_refusal *refusal);
+/* Return whether a response needs the header Retry-After, and has none. */
+bool http_wants_retry(int status, const struct http_header *headers, size_t n);
 
 /* http_text.c */
 const char *http_status_text(int status);
 const char *http_refusal_code(int status);
+
+#define CONTAINER(ptr, type, member) \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline struct request *request_of(struct http_request *req)
 {
@@ -196,6 +271,11 @@ static inline void link_remove(struct link *l)
 	l->prev->next = l->next;
 	l->next->prev = l->prev;
 	link_init(l);
+}
+
+static inline bool link_empty(const struct link *head)
+{
+	return head->next == head;
 }
 
 #endif /* NET_HTTP_INTERNAL_H */

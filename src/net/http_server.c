@@ -73,15 +73,12 @@ struct http_server {
 	bool draining;
 	bool freeing;
 	time_t date_of;
-	char date[64];
+	char date[DATE_SIZE];
 	uint64_t random[ID_RANDOM_MAX]; /* the first n_random values are for new ids */
 	size_t n_random;
 	struct http_head head;
 	struct buf scratch;
 };
-
-#define CONTAINER(ptr, type, member) \
-	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 struct net_loop *http_server_loop(const struct http_server *s)
 {
@@ -118,12 +115,10 @@ bool http_server_is_draining(const struct http_server *s)
 const char *http_server_date(struct http_server *s)
 {
 	time_t now = time(NULL);
-	char text[DATE_SIZE];
 
 	if (now != s->date_of) {
 		s->date_of = now;
-		date_http(text, now);
-		(void)snprintf(s->date, sizeof(s->date), "Date: %s\r\n", text);
+		date_http(s->date, now);
 	}
 	return s->date;
 }
@@ -180,17 +175,16 @@ static void listen_again(struct http_server *s, bool yes)
 		(void)loop_watch_set(s->listeners[i].watch, yes ? LOOP_READ : 0);
 }
 
-void http_server_set_deadline(struct http_conn *c, enum deadline d)
+void http_server_set_deadline(struct http_server *s, struct http_timer *t,
+			      enum deadline d)
 {
-	struct http_server *s = c->server;
-
-	link_remove(&c->queue);
-	c->deadline = (uint8_t)d;
+	link_remove(&t->queue);
+	t->kind = (uint8_t)d;
 	if (d == DEADLINE_NONE)
 		return;
-	c->due = loop_now(s->loop) + deadline_ms(s, d);
-	link_add(&s->queues[d], &c->queue);
-	run_timer(s, c->due);
+	t->due = loop_now(s->loop) + deadline_ms(s, d);
+	link_add(&s->queues[d], &t->queue);
+	run_timer(s, t->due);
 }
 
 static void http_server_on_timer(void *ctx)
@@ -202,15 +196,16 @@ static void http_server_on_timer(void *ctx)
 	for (int d = DEADLINE_HEAD; d < DEADLINE_MAX; d++) {
 		struct link *q = &s->queues[d];
 
-		while (q->next != q) {
-			struct http_conn *c = CONTAINER(q->next, struct http_conn, queue);
+		while (!link_empty(q)) {
+			struct http_timer *t =
+				CONTAINER(q->next, struct http_timer, queue);
 
-			if (c->due > now) {
-				next = c->due < next ? c->due : next;
+			if (t->due > now) {
+				next = t->due < next ? t->due : next;
 				break;
 			}
-			http_server_set_deadline(c, DEADLINE_NONE);
-			http_conn_timeout(c, (enum deadline)d);
+			http_server_set_deadline(s, t, DEADLINE_NONE);
+			t->expired(t, (enum deadline)d);
 		}
 	}
 	if (next != UINT64_MAX)
@@ -237,7 +232,7 @@ static struct http_conn *http_server_first_of(struct http_server *s, enum deadli
 {
 	struct link *q = &s->queues[d];
 
-	return q->next == q ? NULL : CONTAINER(q->next, struct http_conn, queue);
+	return q->next == q ? NULL : CONTAINER(q->next, struct http_conn, timer.queue);
 }
 
 /* Return the connection that has waited longer for its client; either may be NULL. */
@@ -246,8 +241,8 @@ static struct http_conn *http_server_longer(const struct http_server *s,
 {
 	if (!a || !b)
 		return a ? a : b;
-	return a->due + deadline_ms(s, (enum deadline)b->deadline) <=
-			       b->due + deadline_ms(s, (enum deadline)a->deadline)
+	return a->timer.due + deadline_ms(s, (enum deadline)b->timer.kind) <=
+			       b->timer.due + deadline_ms(s, (enum deadline)a->timer.kind)
 		       ? a
 		       : b;
 }
@@ -262,7 +257,7 @@ static struct http_conn *waiting_stranger(struct http_server *s)
 	struct http_conn *head = NULL;
 
 	for (struct link *l = heads->next; l != heads && !head; l = l->next) {
-		struct http_conn *c = CONTAINER(l, struct http_conn, queue);
+		struct http_conn *c = CONTAINER(l, struct http_conn, timer.queue);
 
 		head = c->known ? NULL : c;
 	}
@@ -288,7 +283,7 @@ static struct http_conn *oldest_in(struct http_server *s, enum deadline queue,
 	struct link *q = &s->queues[queue];
 
 	for (struct link *l = q->next; l != q; l = l->next) {
-		struct http_conn *c = CONTAINER(l, struct http_conn, queue);
+		struct http_conn *c = CONTAINER(l, struct http_conn, timer.queue);
 
 		if (fits(c))
 			return c;
@@ -455,7 +450,7 @@ static void on_listener(void *ctx, unsigned events)
 void http_server_gone(struct http_conn *c)
 {
 	link_remove(&c->all);
-	link_remove(&c->queue);
+	link_remove(&c->timer.queue);
 	net_http_server_count(c, -1);
 }
 
@@ -664,13 +659,16 @@ struct http_server *http_server_free(struct http_server *s)
 
 void http_server_drain(struct http_server *s)
 {
-	struct http_conn *c;
+	struct link *next;
 
 	s->draining = true;
 	stop_listening(s);
-	while ((c = http_server_first_of(s, DEADLINE_IDLE)) ||
-	       (c = http_server_first_of(s, DEADLINE_KEPT)))
-		http_conn_end(c, -ECANCELED);
+	for (struct link *l = s->conns.next; l != &s->conns; l = next) {
+		struct http_conn *c = CONTAINER(l, struct http_conn, all);
+
+		next = l->next;
+		c->protocol->drain(c);
+	}
 }
 
 void http_server_cut(struct http_server *s)
@@ -681,24 +679,31 @@ void http_server_cut(struct http_server *s)
 		struct http_conn *c = CONTAINER(l, struct http_conn, all);
 
 		next = l->next;
-		if (!c->req && c->taken == c->stream.sent + 1)
+		if (!link_empty(&c->requests))
+			c->taken = 0;
+		else if (c->taken == c->stream.sent + 1)
 			http_conn_end(c, -ECANCELED);
 		else
-			c->taken = c->req ? 0 : c->stream.sent + 1;
+			c->taken = c->stream.sent + 1;
+	}
+}
+
+static void http_server_refuse_requests(struct http_conn *c, const char *code,
+					const char *message)
+{
+	for (struct link *l = c->requests.next; l != &c->requests; l = l->next) {
+		struct request *r = CONTAINER(l, struct request, link);
+
+		if (!r->begun && !r->upgraded)
+			(void)http_refuse(&r->pub, 503, code, message);
 	}
 }
 
 void http_server_refuse(struct http_server *s, const char *code, const char *message)
 {
-	struct link *next;
-
-	for (struct link *l = s->conns.next; l != &s->conns; l = next) {
-		struct http_conn *c = CONTAINER(l, struct http_conn, all);
-
-		next = l->next;
-		if (c->req && !c->req->begun && !c->req->upgraded)
-			(void)http_refuse(&c->req->pub, 503, code, message);
-	}
+	for (struct link *l = s->conns.next; l != &s->conns; l = l->next)
+		http_server_refuse_requests(CONTAINER(l, struct http_conn, all), code,
+					    message);
 }
 
 size_t http_server_count(const struct http_server *s)
