@@ -80,7 +80,7 @@ struct http_request {
 	size_t n_headers;
 	const struct http_peer *peer;
 	bool has_body;
-	int64_t length; /* length of the body; -1: unknown */
+	int64_t length;        /* length of the body; -1: unknown */
 	unsigned major, minor; /* version: HTTP/1.0, 1.1 or 2.0 */
 
 	/* Members for the handler: */

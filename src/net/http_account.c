@@ -92,6 +92,11 @@ bool http_account_body(struct http_accounts *all, struct request *r, size_t len)
 				 len - BODY_FREE - r->held[HTTP_BODIES]);
 }
 
+bool http_account_window(struct http_accounts *all, struct request *r, size_t n)
+{
+	return http_account_take(all, HTTP_BODIES, r, n);
+}
+
 bool http_account_keep(struct http_accounts *all, struct request *r, size_t n)
 {
 	return http_account_take(all, HTTP_KEPT, r, n);

@@ -2,10 +2,10 @@
 /*
  * http_conn.c - a connection of HTTP/1: read heads and bodies, request after request
  *
- * A connection of HTTP/1 has at most one request at a time. Bytes are read only when they are
- * needed: a head when there is no request, a body when its handler has requested it. All
- * other bytes wait in the client's socket, so data that a client sends too early uses no
- * memory of the server.
+ * A connection of HTTP/1 has at most one request at a time. Bytes are read only when they
+ * are needed: a head when there is no request, a body when its handler has requested it.
+ * All other bytes wait in the client's socket, so data that a client sends too early uses
+ * no memory of the server.
  *
  * Only http_conn_work() processes bytes. It runs when bytes have arrived and, through
  * http_conn_kick(), after a handler did something at another time. At its end it decides
@@ -21,7 +21,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "net/http_internal.h"
+#include "net/http2_internal.h"
 #include "net/stream_internal.h"
 #include "net/tls_internal.h"
 
@@ -53,14 +53,14 @@ void http_conn_end(struct http_conn *c, int why)
 	http_server_gone(c);
 	stream_close(&c->stream);
 	while (!link_empty(&c->requests))
-		http_conn_close_request(
-			CONTAINER(c->requests.next, struct request, link), why);
+		http_conn_close_request(CONTAINER(c->requests.next, struct request, link),
+					why);
 	c->protocol->gone(c);
 }
 
 void http_conn_kick(struct http_conn *c)
 {
-	if (!c->working)
+	if (!c->working && !c->stream.is_closed)
 		loop_defer(http_server_loop(c->server), &c->task);
 }
 
@@ -179,8 +179,7 @@ static size_t http_conn_take_head(struct http_conn *c, char *data, size_t n)
 		return n;
 	}
 	if (len == 0 || (size_t)len > max) {
-		http1_refuse(c, 431, "the head of the request is too large",
-				 -EMSGSIZE);
+		http1_refuse(c, 431, "the head of the request is too large", -EMSGSIZE);
 		return n;
 	}
 	status = http_head_request(data, (size_t)len, h);
@@ -208,22 +207,19 @@ static size_t drop_body(struct http_conn *c, const char *data, size_t n)
 	return (size_t)used;
 }
 
-static void http_conn_collect(struct http_conn *c, const char *piece, size_t len)
+int http_conn_collect(struct request *r, const char *piece, size_t len)
 {
-	struct request *r = c->req;
-
 	if (len > r->collected.max - r->collected.len) {
 		r->oversize = true;
-		return;
+		return 0;
 	}
-	if (!http_account_body(http_server_accounts(c->server), r,
+	if (!http_account_body(http_server_accounts(r->conn->server), r,
 			       r->collected.len + len)) {
 		r->crowded = true;
-		return;
+		return 0;
 	}
 	buf_add(&r->collected, piece, len);
-	if (r->collected.failed)
-		http_conn_end(c, -ENOMEM);
+	return r->collected.failed ? -ENOMEM : 0;
 }
 
 static size_t take_body(struct http_conn *c, const char *data, size_t n)
@@ -243,37 +239,39 @@ static size_t take_body(struct http_conn *c, const char *data, size_t n)
 		return 0;
 	used = http_body_take(&c->body, data, n, &piece, &len);
 	if (used < 0) {
-		http1_refuse(c, 400, "the chunks of the body are malformed",
-				 -EBADMSG);
+		http1_refuse(c, 400, "the chunks of the body are malformed", -EBADMSG);
 		return n;
 	}
 	r->expects = false;
-	if (len > 0 && r->sink == SINK_COLLECT)
-		http_conn_collect(c, piece, len);
-	else if (len > 0)
+	if (len > 0 && r->sink == SINK_STREAM)
 		r->fn(&r->pub, piece, len);
+	else if (len > 0 && http_conn_collect(r, piece, len) < 0)
+		http_conn_end(c, -ENOMEM);
 	return (size_t)used;
 }
 
-/* Tell the handler that the body is complete. */
+void http_conn_tell_end(struct request *r)
+{
+	r->told_end = true;
+	if (r->sink == SINK_STREAM) {
+		r->fn(&r->pub, "", 0);
+		return;
+	}
+	buf_add(&r->collected, "", 0); /* adds a NUL even if the body is empty */
+	r->fn(&r->pub, r->collected.data, r->collected.len);
+	/* Free the body now, not when the answer ends. */
+	buf_done(&r->collected);
+	http_account_give(http_server_accounts(r->conn->server), HTTP_BODIES, r);
+}
+
 static void tell_end(struct http_conn *c)
 {
 	struct request *r = c->req;
 
 	if (r->told_end || r->paused || r->sink == SINK_UNDECIDED)
 		return;
-	if (r->upgraded ? !c->stream.ended : !c->body.done)
-		return;
-	r->told_end = true;
-	if (r->sink == SINK_STREAM || r->upgraded) {
-		r->fn(&r->pub, "", 0);
-	} else {
-		buf_add(&r->collected, "", 0); /* adds a NUL even if the body is empty */
-		r->fn(&r->pub, r->collected.data, r->collected.len);
-		/* Free the body now, not when the answer ends. */
-		buf_done(&r->collected);
-		http_account_give(http_server_accounts(c->server), HTTP_BODIES, r);
-	}
+	if (r->upgraded ? c->stream.ended : c->body.done)
+		http_conn_tell_end(r);
 }
 
 /* ----------------------------------------------------------- progress of a connection */
@@ -293,7 +291,7 @@ static void http_conn_settle(struct http_conn *c, bool bytes_left)
 	}
 	if (r && r->crowded && !r->ended) {
 		http1_refuse(c, 503, "too many large requests are being sent at once",
-				 -ENOBUFS);
+			     -ENOBUFS);
 		return;
 	}
 	if (r && (r->upgraded ? !bytes_left : !r->ended))
@@ -407,7 +405,21 @@ void http_conn_look_again(struct http_conn *c)
 
 static size_t on_data(void *ctx, char *data, size_t n)
 {
-	return http_conn_work(ctx, data, n);
+	struct http_conn *c = ctx;
+
+	if (!c->chosen) {
+		c->chosen = true;
+		if (c->stream.ssl && tls_is_http2(c->stream.ssl)) {
+			int r = http2_conn_open(c);
+
+			if (r < 0) {
+				http_conn_end(c, r);
+				return n;
+			}
+			return c->stream.ops->data(c, data, n);
+		}
+	}
+	return http_conn_work(c, data, n);
 }
 
 /* The bytes after the body belong to the next request, and must not be in this buffer. */
@@ -496,28 +508,29 @@ static void http_conn_on_task(void *ctx)
 	http_conn_look_again(ctx);
 }
 
+bool http_conn_reads_on(struct http_conn *c)
+{
+	struct pollfd p = { .fd = c->stream.fd, .events = POLLOUT };
+	uint64_t sent = c->stream.sent;
+
+	if (poll(&p, 1, 0) <= 0 || p.revents != POLLOUT)
+		return false;
+	stream_flush(&c->stream);
+	if (!c->stream.is_closed)
+		stream_update(&c->stream);
+	return c->stream.is_closed || c->stream.error || c->stream.sent != sent;
+}
+
 static void http_conn_expired(struct http_timer *timer, enum deadline which)
 {
 	struct http_conn *c = CONTAINER(timer, struct http_conn, timer);
 	bool refusable = (which == DEADLINE_HEAD && c->partial) ||
 			 (which == DEADLINE_BODY && c->req);
-	struct pollfd p = { .fd = c->stream.fd, .events = POLLOUT };
-	uint64_t sent = c->stream.sent;
 
-	/*
-	 * If this process was stopped for a while, the client may have read data in the
-	 * meantime.
-	 */
-	if (which == DEADLINE_WRITE && poll(&p, 1, 0) > 0 && p.revents == POLLOUT) {
-		stream_flush(&c->stream);
-		if (!c->stream.is_closed)
-			stream_update(&c->stream);
-		if (c->stream.is_closed || c->stream.error || c->stream.sent != sent)
-			return;
-	}
+	if (which == DEADLINE_WRITE && http_conn_reads_on(c))
+		return;
 	if (refusable)
-		http1_refuse(c, 408, "the request did not arrive in time",
-				 -ETIMEDOUT);
+		http1_refuse(c, 408, "the request did not arrive in time", -ETIMEDOUT);
 	else
 		http_conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
 	if (!c->stream.is_closed)
@@ -526,8 +539,7 @@ static void http_conn_expired(struct http_timer *timer, enum deadline which)
 
 void http_conn_overfull(struct http_conn *c)
 {
-	http1_refuse(c, 503, "there are too many connections: try again later",
-			 -EBUSY);
+	http1_refuse(c, 503, "there are too many connections: try again later", -EBUSY);
 	if (!c->stream.is_closed)
 		http_conn_look_again(c);
 }

@@ -69,6 +69,7 @@ struct http_conn {
 	 * Set while in http_conn_work(), which notices the end of the connection itself.
 	 */
 	bool working;
+	bool chosen;      /* the protocol is known: bytes have arrived */
 	bool close_after; /* this response is the last */
 	bool lingering;   /* open only until the client has read the last response */
 	bool used;        /* the connection has had a request */
@@ -104,7 +105,7 @@ struct request {
 	struct http_request pub; /* must be first: handlers have a pointer to it */
 	struct http_conn *conn;  /* NULL once the request is closed */
 	struct link link;        /* link in the list of the connection's requests */
-	struct http2_stream *h2; /* NULL: HTTP/1, or the stream was reset */
+	struct http2_stream *h2; /* its stream; NULL: HTTP/1 */
 	void (*fn)(struct http_request *req, const char *data, size_t n);
 	struct buf collected;
 	struct http_owner *owner; /* NULL: none */
@@ -152,7 +153,8 @@ struct http_protocol {
 	int (*end)(struct request *r);
 	/* Tell the client to send the body: "100 Continue". */
 	void (*go_on)(struct request *r);
-	/* Answer 101 and take over the connection; -EOPNOTSUPP: not with this protocol. */
+	/* Answer 101 and take over the connection; -EOPNOTSUPP: not with this protocol.
+	 */
 	int (*upgrade)(struct request *r, const struct http_header *headers,
 		       size_t n_headers);
 	/* End the response in a way that the client notices, from the loop. */
@@ -174,6 +176,8 @@ int http_account_own(struct http_accounts *all, struct request *r,
 		     const char *name) MUST_CHECK;
 /* Account for the body of @r, which has @len bytes so far; false: over the limit. */
 bool http_account_body(struct http_accounts *all, struct request *r, size_t len);
+/* Account for @n bytes of a body that may arrive before the handler takes them. */
+bool http_account_window(struct http_accounts *all, struct request *r, size_t n);
 bool http_account_keep(struct http_accounts *all, struct request *r, size_t n);
 /* Release the memory that @r holds in the account @which. */
 void http_account_give(struct http_accounts *all, enum http_account which,
@@ -212,6 +216,15 @@ void http_conn_kick(struct http_conn *c);
 /* Create a request with copies of all strings of the head. NULL: out of memory. */
 struct request *http_conn_new_request(struct http_conn *c, const struct http_head *h,
 				      const char *data, size_t n);
+/* Add a piece of the body to those that were collected. -ENOMEM: out of memory. */
+int http_conn_collect(struct request *r, const char *piece, size_t len);
+/* Tell the handler that the body is complete. */
+void http_conn_tell_end(struct request *r);
+/*
+ * A deadline to write has passed. If this process was stopped for a while, the client may
+ * have read data in the meantime: send more, and return whether it did.
+ */
+bool http_conn_reads_on(struct http_conn *c);
 /* Call the handler. */
 void http_conn_start_request(struct request *r);
 /* The server has too many connections: answer 503 and end this one. */

@@ -26,6 +26,7 @@
 #include "base/parse.h"
 #include "net/http_internal.h"
 #include "net/loop.h"
+#include "net/tls_internal.h"
 
 #define ANSWER_HEAD_MAX (64U << 10)
 #define LISTENERS_MAX   16
@@ -404,6 +405,8 @@ int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
 		(void)close(fd);
 		return -error;
 	}
+	if (tls)
+		tls_offer_http2(tls);
 	return net_http_server_adopt(s, fd, tls, &a, false);
 }
 
@@ -467,6 +470,8 @@ int http_server_listen_fd(struct http_server *s, int fd, struct tls *tls,
 		return error_set(err, E2BIG, "more than %d sockets to listen on",
 				 LISTENERS_MAX);
 	}
+	if (tls)
+		tls_offer_http2(tls);
 	*l = (struct listener){ .server = s, .tls = tls, .fd = fd };
 	r = loop_watch(s->loop, fd, LOOP_READ, on_listener, l, &l->watch);
 	if (r < 0) {

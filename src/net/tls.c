@@ -20,6 +20,7 @@
 
 struct tls {
 	SSL_CTX *ctx; /* NULL until a certificate is set */
+	bool http2;   /* HTTP/2 is offered, and preferred */
 };
 
 static void bio_freep(BIO **b)
@@ -76,17 +77,19 @@ struct tls *tls_free(struct tls *tls)
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 			   const unsigned char *in, unsigned in_len, void *arg)
 {
-	static const unsigned char ours[] = "\x08http/1.1";
+	static const unsigned char ours[] = "\x02h2\x08http/1.1";
+	const struct tls *tls = arg;
+	unsigned skip = tls->http2 ? 0 : 3;
 
 	(void)ssl;
-	(void)arg;
-	if (SSL_select_next_proto((unsigned char **)(uintptr_t)out, out_len, ours,
-				  sizeof(ours) - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto((unsigned char **)(uintptr_t)out, out_len, ours + skip,
+				  (unsigned)sizeof(ours) - 1 - skip, in,
+				  in_len) != OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	return SSL_TLSEXT_ERR_OK;
 }
 
-static SSL_CTX *new_ctx(void)
+static SSL_CTX *new_ctx(struct tls *tls)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 
@@ -112,7 +115,7 @@ static SSL_CTX *new_ctx(void)
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
 	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, tls);
 	return ctx;
 }
 
@@ -152,7 +155,7 @@ static int no_password(char *buf, int size, int writing, void *arg)
 int tls_set_pem(struct tls *tls, const void *cert, size_t cert_len, const void *key,
 		size_t key_len, struct warren_error *err)
 {
-	CLEANUP(ctx_freep) SSL_CTX *ctx = new_ctx();
+	CLEANUP(ctx_freep) SSL_CTX *ctx = new_ctx(tls);
 	CLEANUP(bio_freep) BIO *certs = NULL;
 	CLEANUP(bio_freep) BIO *keys = NULL;
 	CLEANUP(key_freep) EVP_PKEY *pkey = NULL;
@@ -214,4 +217,18 @@ SSL *tls_accept(struct tls *tls, int fd)
 	}
 	SSL_set_accept_state(ssl);
 	return ssl;
+}
+
+void tls_offer_http2(struct tls *tls)
+{
+	tls->http2 = true;
+}
+
+bool tls_is_http2(SSL *ssl)
+{
+	const unsigned char *name = NULL;
+	unsigned n = 0;
+
+	SSL_get0_alpn_selected(ssl, &name, &n);
+	return n == 2 && memcmp(name, "h2", 2) == 0;
 }

@@ -2,8 +2,9 @@
 /*
  * tls.h - a server's certificate, which can be replaced while connections are open
  *
- * The server supports TLS 1.2 and 1.3, and offers HTTP/1.1 by ALPN. A handshake uses the
- * certificate that was set last; existing connections keep theirs.
+ * The server supports TLS 1.2 and 1.3. By ALPN it offers HTTP/1.1 and, where an HTTP
+ * server uses it, HTTP/2. A handshake uses the certificate that was set last; existing
+ * connections keep theirs.
  */
 #ifndef NET_TLS_H
 #define NET_TLS_H
