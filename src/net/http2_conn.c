@@ -118,11 +118,17 @@ static void http2_arm_stream(struct http2_stream *st)
 	http_conn_set_deadline(st->conn->server, &st->timer, d, progress);
 }
 
+/* Return whether so much waits for the client that further requests must wait, too. */
+static bool http2_holds(const struct http2 *h2)
+{
+	return h2->queued > (h2->conn->known ? HTTP2_HOLD : HTTP2_HOLD_UNKNOWN);
+}
+
 static void http2_start_held(struct http2_stream *st)
 {
 	struct http2 *h2 = st->conn->h2;
 
-	if (!st->held || h2->queued > HTTP2_HIGH)
+	if (!st->held || http2_holds(h2))
 		return;
 	st->held = false;
 	h2->n_held--;
@@ -554,7 +560,7 @@ static void http2_take(struct http_conn *c, const char *data, size_t n)
 /* Requests that had to wait may start now. */
 static void http2_touch_held(struct http2 *h2)
 {
-	if (h2->n_held == 0 || h2->queued > HTTP2_HIGH)
+	if (h2->n_held == 0 || http2_holds(h2))
 		return;
 	for (struct link *l = h2->streams.next; l != &h2->streams; l = l->next) {
 		struct http2_stream *st = CONTAINER(l, struct http2_stream, link);

@@ -38,11 +38,14 @@
 /* All heads of open streams. */
 #define HTTP2_HEADS (512U << 10)
 /*
- * All bytes of responses that wait for the client. Above this, further requests wait, and
- * handlers that stream may queue only HTTP2_LOW for each stream.
+ * Bytes of responses that wait for the client, of all streams. Above HTTP2_HIGH, handlers
+ * that stream may queue only HTTP2_LOW for each stream. Above HTTP2_HOLD, further requests
+ * wait; for clients that have not authenticated, above HTTP2_HOLD_UNKNOWN.
  */
-#define HTTP2_HIGH (1U << 20)
-#define HTTP2_LOW  (16U << 10)
+#define HTTP2_LOW          (16U << 10)
+#define HTTP2_HIGH         (256U << 10)
+#define HTTP2_HOLD         (16U << 20)
+#define HTTP2_HOLD_UNKNOWN (1U << 20)
 /*
  * Frames that cost the server more than the client, such as PING or RST_STREAM: so many
  * at once, and so many per second. Each DATA frame that is sent allows some more, because

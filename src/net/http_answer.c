@@ -318,11 +318,10 @@ int http_upgrade(struct http_request *req, const struct http_header *headers,
 	else if (http_answer_headers_ok(headers, n_headers))
 		result = http_answer_protocol(r)->upgrade(r, headers, n_headers);
 	if (result == -EOPNOTSUPP) {
-		(void)http_refuse(req, 400, NULL,
-				  req->major == 1
-					  ? "a connection cannot be taken over like this"
-					  : "this needs a connection of its own: use "
-					    "HTTP/1.1");
+		(void)http_refuse(
+			req, 400, NULL,
+			req->major == 1 ? "a connection cannot be taken over like this"
+					: "this needs a whole connection: use HTTP/1.1");
 		return -EINVAL;
 	}
 	if (result == -EMSGSIZE) {

@@ -187,6 +187,11 @@ void http_account_leave(struct http_accounts *all, struct request *r);
 
 /* http_server.c */
 struct http_accounts *http_server_accounts(struct http_server *s);
+/*
+ * Like http_server_adopt(), for a client that sends frames of HTTP/2 without TLS. Only
+ * tests have such clients.
+ */
+int http_server_adopt_http2(struct http_server *s, int fd);
 /* Record whether the client of @c has authenticated, and update the counts. */
 void http_server_known(struct http_conn *c, bool known);
 void http_server_set_deadline(struct http_server *s, struct http_timer *t,

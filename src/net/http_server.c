@@ -24,7 +24,7 @@
 
 #include "base/date.h"
 #include "base/parse.h"
-#include "net/http_internal.h"
+#include "net/http2_internal.h"
 #include "net/loop.h"
 #include "net/tls_internal.h"
 
@@ -408,6 +408,21 @@ int http_server_adopt(struct http_server *s, int fd, struct tls *tls)
 	if (tls)
 		tls_offer_http2(tls);
 	return net_http_server_adopt(s, fd, tls, &a, false);
+}
+
+int http_server_adopt_http2(struct http_server *s, int fd)
+{
+	struct http_conn *c;
+	int r = http_server_adopt(s, fd, NULL);
+
+	if (r < 0)
+		return r;
+	c = CONTAINER(s->conns.prev, struct http_conn, all);
+	c->chosen = true;
+	r = http2_conn_open(c);
+	if (r < 0)
+		http_conn_end(c, r);
+	return r;
 }
 
 /* Accept one connection. Return true if there may be more. */

@@ -429,9 +429,12 @@ int ws_check(const struct http_request *req, const char **ret_why)
 	const char *version = http_header(req, "Sec-WebSocket-Version");
 	int status = 0;
 
-	if (strcmp(req->method, "GET") != 0 || req->minor != 1 || req->has_body ||
-	    !http_header_has(req, "Connection", "upgrade") ||
-	    !http_header_has(req, "Upgrade", "websocket")) {
+	if (req->major != 1) {
+		*ret_why = "a WebSocket needs HTTP/1.1";
+		status = 400;
+	} else if (strcmp(req->method, "GET") != 0 || req->minor != 1 || req->has_body ||
+		   !http_header_has(req, "Connection", "upgrade") ||
+		   !http_header_has(req, "Upgrade", "websocket")) {
 		*ret_why = "this needs a WebSocket handshake";
 		status = 400;
 	} else if (!version || strcmp(version, "13") != 0) {

@@ -95,6 +95,7 @@ static void about(struct http_request *req)
 	json_str(&j, "query", req->query);
 	json_str(&j, "peer", peer);
 	json_bool(&j, "tls", req->peer->tls);
+	json_int(&j, "version", req->major * 10 + req->minor);
 	json_int(&j, "length", req->length);
 	json_int(&j, "decoded",
 		 percent_decode(req->path, strlen(req->path), false, path, sizeof(path)));
@@ -174,6 +175,28 @@ static void wait_then_hello(struct http_request *req)
 	l->req = req;
 	req->user = l;
 	req->closed = later_closed;
+	loop_timer_set(l->timer, query_u64(req, "ms", 100));
+}
+
+static void cut_due(void *ctx)
+{
+	http_cut(((struct later *)ctx)->req, 401, "the token was revoked");
+}
+
+/* Cut the request off after a while, with or without the beginning of an answer. */
+static void cut(struct http_request *req)
+{
+	struct later *l = calloc(1, sizeof(*l));
+
+	if (!l || loop_timer_new(the_loop, cut_due, l, &l->timer) < 0)
+		abort();
+	l->req = req;
+	req->user = l;
+	req->closed = later_closed;
+	if (query_u64(req, "begin", 0)) {
+		(void)http_begin_response(req, 200, NULL, 0, -1);
+		(void)http_write(req, "first\n", 6);
+	}
 	loop_timer_set(l->timer, query_u64(req, "ms", 100));
 }
 
@@ -369,12 +392,13 @@ static const struct {
 	const char *path; /* a path, or a prefix that ends in '/' */
 	void (*fn)(struct http_request *req);
 } routes[] = {
-	{ "/about/", about },    { "/careless", careless },    { "/chunks", chunks },
-	{ "/echo", echo },       { "/events", events },        { "/file/", file },
-	{ "/hang", hang },       { "/hello", hello },          { "/inject", inject },
-	{ "/nothing", nothing }, { "/proxy/", serve_proxy },   { "/raw", raw },
-	{ "/sink", sink },       { "/sized", sized },          { "/stats", stats },
-	{ "/sum", sum },         { "/wait", wait_then_hello }, { "/ws", serve_ws },
+	{ "/about/", about },  { "/careless", careless }, { "/chunks", chunks },
+	{ "/cut", cut },       { "/echo", echo },         { "/events", events },
+	{ "/file/", file },    { "/hang", hang },         { "/hello", hello },
+	{ "/inject", inject }, { "/nothing", nothing },   { "/proxy/", serve_proxy },
+	{ "/raw", raw },       { "/sink", sink },         { "/sized", sized },
+	{ "/stats", stats },   { "/sum", sum },           { "/wait", wait_then_hello },
+	{ "/ws", serve_ws },
 };
 
 static void on_request(struct http_request *req, void *ctx)

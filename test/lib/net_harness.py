@@ -4,7 +4,9 @@ import json
 import os
 import re
 import select
+import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -208,6 +210,26 @@ class Client:
             return bool(ready) and self.sock.recv(1) == b""
         except ConnectionError:
             return True
+
+
+def certificate(name):
+    """The paths of a certificate for localhost and its key."""
+    if not shutil.which("openssl"):
+        raise Skip("openssl is not installed")
+    cert, key = (os.path.join(work.name, f"{name}.{kind}") for kind in ("crt", "key"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}", "-addext",
+                    "subjectAltName=IP:127.0.0.1", "-days", "2", "-out", cert, "-keyout", key],
+                   check=True, capture_output=True, timeout=60)
+    return cert, key
+
+
+def tls_client(server, cert, **kw):
+    context = ssl.create_default_context(cafile=cert)
+    for name, value in kw.items():
+        setattr(context, name, value)
+    return Client(context.wrap_socket(socket.create_connection(("127.0.0.1", server.tls), WAIT),
+                                      server_hostname="127.0.0.1"))
 
 
 def attempt(t):

@@ -21,7 +21,8 @@ import warnings
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from net_harness import MIB, WAIT, Client, Server, Skip, eq, main, ok, test, work  # pylint: disable=wrong-import-position
+from net_harness import (MIB, WAIT, Client, Server, Skip, certificate, eq, main, ok, test,  # pylint: disable=wrong-import-position
+                         tls_client, work)
 
 # An independent client, run by Debian's Python: the one on the PATH may be another.
 PYTHON = "/usr/bin/python3"
@@ -47,26 +48,6 @@ asyncio.run(talk(sys.argv[1], int(sys.argv[2])))
 
 
 # ----------------------------------------------------------------- TLS
-
-def certificate(name):
-    """The paths of a certificate for localhost and its key."""
-    if not shutil.which("openssl"):
-        raise Skip("openssl is not installed")
-    cert, key = (os.path.join(work.name, f"{name}.{kind}") for kind in ("crt", "key"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                    "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}", "-addext",
-                    "subjectAltName=IP:127.0.0.1", "-days", "2", "-out", cert, "-keyout", key],
-                   check=True, capture_output=True, timeout=60)
-    return cert, key
-
-
-def tls_client(server, cert, **kw):
-    context = ssl.create_default_context(cafile=cert)
-    for name, value in kw.items():
-        setattr(context, name, value)
-    return Client(context.wrap_socket(socket.create_connection(("127.0.0.1", server.tls), WAIT),
-                                      server_hostname="127.0.0.1"))
-
 
 @test
 def requests_are_served_over_tls():
