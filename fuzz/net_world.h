@@ -34,9 +34,9 @@ static inline void world_closed(struct http_request *req, int why)
 }
 
 /* Start a server with one connection; return the client's end. */
-static inline int world_start(void (*request)(struct http_request *req, void *ctx))
+static inline int world_start_with(const struct http_options *options,
+				   int (*adopt)(struct http_server *server, int fd))
 {
-	struct http_options options = { .request = request };
 	struct warren_error err;
 	int pair[2];
 
@@ -44,12 +44,24 @@ static inline int world_start(void (*request)(struct http_request *req, void *ct
 		world_out = malloc(WORLD_OUT_MAX);
 		assert(world_out && loop_new(&world_loop, &err) == 0);
 	}
-	assert(http_server_new(world_loop, &options, &world_server, &err) == 0);
+	assert(http_server_new(world_loop, options, &world_server, &err) == 0);
 	assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) ==
 	       0);
-	assert(http_server_adopt(world_server, pair[0], NULL) == 0);
+	assert(adopt(world_server, pair[0]) == 0);
 	world_out_len = 0;
 	return pair[1];
+}
+
+static inline int world_adopt_http1(struct http_server *server, int fd)
+{
+	return http_server_adopt(server, fd, NULL);
+}
+
+static inline int world_start(void (*request)(struct http_request *req, void *ctx))
+{
+	struct http_options options = { .request = request };
+
+	return world_start_with(&options, world_adopt_http1);
 }
 
 static inline void world_turn(int client)

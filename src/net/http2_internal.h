@@ -39,8 +39,8 @@
 #define HTTP2_HEADS (512U << 10)
 /*
  * Bytes of responses that wait for the client, of all streams. Above HTTP2_HIGH, handlers
- * that stream may queue only HTTP2_LOW for each stream. Above HTTP2_HOLD, further requests
- * wait; for clients that have not authenticated, above HTTP2_HOLD_UNKNOWN.
+ * that stream may queue only HTTP2_LOW for each stream. Above HTTP2_HOLD, further
+ * requests wait; for clients that have not authenticated, above HTTP2_HOLD_UNKNOWN.
  */
 #define HTTP2_LOW          (16U << 10)
 #define HTTP2_HIGH         (256U << 10)
