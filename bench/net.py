@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""net.py - the HTTP server compared with nginx: small requests per second, and bytes per second
+"""net.py - the HTTP server compared with nginx, and HTTP/2 with HTTP/1.1: small requests and bytes per second
 
 bench/run calls this. The servers take turns; each has one processor to itself, and wrk has another. In addition to
 the rate, the processor time of a request is reported, because other work on the machine does not change it.
@@ -82,8 +82,9 @@ class Running:
                 stream.close()
 
 
-def start_ours(build):
-    server = Running([f"{build}/test/net-server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def start_ours(build, *options):
+    """With a certificate, the port is that of TLS."""
+    server = Running([f"{build}/test/net-server", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     while (line := server.process.stdout.readline().decode().split()) != ["ready"]:
         if not line:
             raise RuntimeError("net-server has ended")
@@ -177,6 +178,56 @@ def amounts(servers, folder, rounds):
     return figures
 
 
+# The protocols over TLS, and the options of h2load for small requests: as many at once in both.
+PROTOCOLS = {"HTTP/1.1": ("--h1", f"-c{CONNECTIONS}"), "HTTP/2": (f"-c{CONNECTIONS // 16}", "-m16")}
+PIECE = 64 << 20
+PIECES = 8
+
+
+def h2load(server, n, *options, target="/hello"):
+    """Returns requests per second, and microseconds of the server's processor time for each."""
+    before = server.seconds()
+    out = subprocess.run(["taskset", "-c", str(processors()[1]), "h2load", f"-n{n}", *options,
+                          f"https://127.0.0.1:{server.port}{target}"], check=True, capture_output=True,
+                         timeout=120).stdout.decode()
+    if f" {n} succeeded" not in out:
+        raise RuntimeError(out)
+    return float(re.search(r"([\d.]+) req/s", out)[1]), (server.seconds() - before) / n * 1e6
+
+
+def over_tls(build, folder, rounds):
+    """HTTP/2 beside HTTP/1.1, both over TLS, with the same client."""
+    if not shutil.which("h2load") or not shutil.which("openssl"):
+        print("\nnet: h2load or openssl is not installed")
+        return []
+    cert, key, body, figures = folder / "cert.pem", folder / "key.pem", folder / "body", []
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-subj", "/CN=bench", "-days", "2", "-out", str(cert), "-keyout", str(key)], check=True,
+                   capture_output=True, timeout=60)
+    with open(body, "wb") as f:
+        f.truncate(PIECE)
+    server = start_ours(build, "--cert", str(cert), "--key", str(key))
+    try:
+        results = {name: {what: [] for what in ("requests", "down", "up")} for name in PROTOCOLS}
+        for _ in range(rounds):
+            for name, options in PROTOCOLS.items():
+                one = ("--h1",) if "--h1" in options else ("-m1",)
+                results[name]["requests"].append(h2load(server, 50000, *options))
+                results[name]["down"].append(h2load(server, PIECES, "-c1", *one, target=f"/chunks?n={PIECE}"))
+                results[name]["up"].append(h2load(server, PIECES, "-c1", *one, "-d", str(body), target="/sink"))
+    finally:
+        server.stop()
+    print(f"\nover TLS, the same client for both{'':22} {'req/s':>10} {'us each':>8} {'down GB/s':>10} {'up GB/s':>8}")
+    for name, all_rounds in results.items():
+        rate, us = (statistics.median(r[i] for r in all_rounds["requests"]) for i in (0, 1))
+        down, up = (statistics.median(r[0] for r in all_rounds[what]) * PIECE / 1e9 for what in ("down", "up"))
+        print(f"  {name:54} {rate:10.0f} {us:8.2f} {down:10.2f} {up:8.2f}")
+        figures += [entry(f"GET over TLS, {name}", "req/s", value=round(rate), us=round(us, 3)),
+                    entry(f"streamed over TLS, {name}", "GB/s", value=round(down, 3)),
+                    entry(f"taken in over TLS, {name}", "GB/s", value=round(up, 3))]
+    return figures
+
+
 def section(build, folder, rounds=3):
     """Prints the section; returns its figures, and 1 if something of Warren failed."""
     folder = pathlib.Path(folder) / "net"
@@ -189,7 +240,8 @@ def section(build, folder, rounds=3):
         else:
             print("\nnet: nginx or wrk is not installed")
         figures = requests(servers, rounds) if nginx else []
-        return figures + amounts(servers, folder, rounds), 0
+        figures += amounts(servers, folder, rounds)
+        return figures + over_tls(build, folder, rounds), 0
     except (RuntimeError, OSError, subprocess.SubprocessError) as why:
         print(f"  failed: {why}")
         return [], 1

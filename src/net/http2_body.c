@@ -41,11 +41,10 @@ void http2_body_take(struct http2_stream *st, const char *data, size_t n)
 {
 	st->received += n;
 	http2_touch(st);
-	if (http2_body_wanted(st) && st->in.len == 0) {
+	if (http2_body_wanted(st) && !st->in.first) {
 		http2_body_deliver(st, data, n);
 	} else if (st->req) {
-		buf_add(&st->in, data, n);
-		if (st->in.failed) {
+		if (!segments_add(&st->in, data, n)) {
 			st->aborted = true;
 			st->why = -ENOMEM;
 		}
@@ -77,26 +76,25 @@ static void http2_body_widen(struct http2_stream *st)
 		st->conn->h2->session, NGHTTP2_FLAG_NONE, st->id, (int32_t)window);
 }
 
+void http2_body_drop(struct http2_stream *st)
+{
+	if (!st->closed && !st->reset)
+		(void)nghttp2_session_consume_stream(st->conn->h2->session, st->id,
+						     st->in.queued);
+	segments_drop(&st->in, http_server_loop(st->conn->server));
+}
+
 void http2_body_settle(struct http2_stream *st)
 {
+	struct net_loop *loop = http_server_loop(st->conn->server);
 	struct request *r = st->req;
+	struct iovec piece;
 
 	http2_body_widen(st);
-	while (http2_body_wanted(st) && st->in_off < st->in.len) {
-		size_t left = st->in.len - st->in_off,
-		       n = left < PIECE_BYTES ? left : PIECE_BYTES;
-		const char *piece = st->in.data + st->in_off;
-
-		st->in_off += n;
-		http2_body_deliver(st, piece, n);
+	while (http2_body_wanted(st) && segments_iov(&st->in, &piece, 1, PIECE_BYTES)) {
+		http2_body_deliver(st, piece.iov_base, piece.iov_len);
+		segments_sent(&st->in, loop, piece.iov_len);
 	}
-	if (st->in_off == st->in.len && st->in.len > 0) {
-		size_t max = st->in.max;
-
-		buf_done(&st->in);
-		st->in = (struct buf)BUF_INIT(max);
-		st->in_off = 0;
-	}
-	if (st->body_done && st->in.len == 0 && http2_body_wanted(st) && !r->told_end)
+	if (st->body_done && !st->in.first && http2_body_wanted(st) && !r->told_end)
 		http_conn_tell_end(r);
 }

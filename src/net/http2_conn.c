@@ -44,7 +44,7 @@ void http2_close_request(struct http2_stream *st, int why)
 void http2_reset(struct http2_stream *st, uint32_t code)
 {
 	http2_drop_out(st);
-	buf_done(&st->in);
+	http2_body_drop(st);
 	if (st->reset || st->closed)
 		return;
 	st->reset = true;
@@ -61,7 +61,7 @@ static void http2_free_stream(struct http2_stream *st)
 	link_remove(&st->touched);
 	link_remove(&st->timer.queue);
 	http2_drop_out(st);
-	buf_done(&st->in);
+	segments_drop(&st->in, http_server_loop(st->conn->server));
 	h2->heads -= st->head_bytes;
 	free(st);
 }
@@ -168,12 +168,8 @@ static void http2_settle(struct http2_stream *st)
 		if (r->ended && !st->aborted)
 			http2_close_request(st, 0);
 	}
-	if (!st->req && st->in.len > 0) {
-		(void)nghttp2_session_consume_stream(st->conn->h2->session, st->id,
-						     st->in.len - st->in_off);
-		buf_done(&st->in);
-		st->in_off = 0;
-	}
+	if (!st->req && st->in.first)
+		http2_body_drop(st);
 	if (st->begun && !st->reset)
 		(void)nghttp2_session_resume_data(st->conn->h2->session, st->id);
 	http2_arm_stream(st);
@@ -288,7 +284,6 @@ static int http2_on_begin_headers(nghttp2_session *session, const nghttp2_frame 
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	st->conn = c;
 	st->id = frame->hd.stream_id;
-	st->in = (struct buf)BUF_INIT(HTTP2_UPLOAD_WINDOW + (64U << 10));
 	st->timer.expired = http2_stream_expired;
 	link_init(&st->timer.queue);
 	link_init(&st->touched);

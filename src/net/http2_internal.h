@@ -33,8 +33,8 @@
  */
 #define HTTP2_WINDOW (16U << 10)
 /* The same for a body that the handler reads; counted against the owner's memory. */
-#define HTTP2_UPLOAD_WINDOW (512U << 10)
-#define HTTP2_CONN_WINDOW   (1U << 20)
+#define HTTP2_UPLOAD_WINDOW (1U << 20)
+#define HTTP2_CONN_WINDOW   (16U << 20)
 /* All heads of open streams. */
 #define HTTP2_HEADS (512U << 10)
 /*
@@ -82,8 +82,7 @@ struct http2_stream {
 	struct link touched;     /* link in the list of marked streams */
 	struct http_timer timer; /* DEADLINE_BODY, _WRITE, _LINGER */
 	struct segments out;     /* the body of the response */
-	struct buf in; /* the body of the request, not delivered after @in_off bytes */
-	size_t in_off;
+	struct segments in;      /* bytes of the body that the handler has not taken */
 	size_t head_bytes;
 	uint64_t received, sent;
 	int32_t id;
@@ -141,6 +140,8 @@ void http2_run(struct http_conn *c);
 void http2_body_take(struct http2_stream *st, const char *data, size_t n);
 /* Deliver the bytes that were kept, if the handler wants them, and the end. */
 void http2_body_settle(struct http2_stream *st);
+/* Drop the bytes that were kept, and give them back to the client's window. */
+void http2_body_drop(struct http2_stream *st);
 /* Return whether the handler waits for bytes of the body. */
 bool http2_body_wanted(const struct http2_stream *st);
 
