@@ -74,8 +74,8 @@ const struct config_key config_keys[] = {
 	  .check = check_listener,
 	  .field = FIELD(listen),
 	  .help = "Addresses to listen on: unix:/PATH (its owner needs no token), "
-		  "tcp:HOST:PORT or tls:HOST:PORT. The service listens on an address that other "
-		  "machines can reach only once a token exists" },
+		  "tcp:HOST:PORT or tls:HOST:PORT (also HTTP/2). The service listens on an "
+		  "address that other machines can reach only once a token exists" },
 	{ .name = "state_dir",
 	  .type = TYPE_PATH,
 	  .value = "/var/lib/warren",

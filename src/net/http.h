@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http.h - an HTTP/1.1 server
+ * http.h - an HTTP server: HTTP/1.1, and HTTP/2 over TLS
  *
  *	static void hello(struct http_request *req, void *ctx)
  *	{
@@ -26,8 +26,10 @@
  * completes the response, only closed() may use the request. No function of this header
  * calls a callback.
  *
- * The server handles the requests of one connection one after another; further requests
- * wait in the client's socket. It answers malformed requests itself, without a handler.
+ * The server handles the requests of a connection of HTTP/1.1 one after another; further
+ * requests wait in the client's socket. Over HTTP/2, it handles up to 128 at once. It
+ * answers malformed requests itself, without a handler. Handlers need not know which
+ * version a client uses.
  *
  * Memory: a waiting connection (between requests, or in a streamed response) costs about
  * a kilobyte. All memory that a client can cause the server to use is bounded.
@@ -87,12 +89,12 @@ struct http_request {
 	void *user;
 	void (*drained)(struct http_request *req); /* http_write() may continue */
 	/*
-	 * For http_stream() with a body of known length: memory for the next piece;
-	 * *@size bytes of the body are left. Set *@size to the size of the memory, and
-	 * return it. The server receives the next piece there, unless it is already in a
-	 * buffer. It never writes bytes of other requests there. The memory must stay
-	 * valid until that piece has arrived or the request is paused or closed. NULL: no
-	 * such memory.
+	 * For http_stream() with a body of known length, over HTTP/1: memory for the next
+	 * piece; *@size bytes of the body are left. Set *@size to the size of the memory,
+	 * and return it. The server receives the next piece there, unless it is already
+	 * in a buffer. It never writes bytes of other requests there. The memory must
+	 * stay valid until that piece has arrived or the request is paused or closed.
+	 * NULL: no such memory.
 	 */
 	char *(*room)(struct http_request *req, size_t *size);
 	void (*closed)(struct http_request *req, int why);
@@ -264,18 +266,21 @@ bool http_keep(struct http_request *req, size_t n);
  * the next write; -errno: closed() follows.
  */
 int http_write(struct http_request *req, const void *data, size_t n);
-/* Complete the response. If it is shorter than its length, the connection is cut. */
+/* Complete the response. If it is shorter than its length, it is aborted. */
 int http_end(struct http_request *req);
 /*
  * Like http_respond() with the body of a refusal. @code NULL: the default of that status.
  */
 int http_refuse(struct http_request *req, int status, const char *code,
 		const char *message);
-/* Cut the connection because a response that has begun cannot continue. */
+/*
+ * Cut the connection, or reset the stream of HTTP/2, because a response that has begun
+ * cannot continue.
+ */
 void http_abort(struct http_request *req);
 /*
  * End a request whose client has lost its permission. If the response has not begun, the
- * response is @status and @why; otherwise the connection is cut. This is the only
+ * response is @status and @why; otherwise the response is aborted. This is the only
  * function here that calls closed(): call it from the loop (a task, a timer), not from a
  * callback of a request.
  */
@@ -300,8 +305,8 @@ int http_status(const struct http_request *req);
  * closed its half). http_end() closes the server's half. The request is closed when both
  * halves are closed, or after http_abort(). Only the time limit write_ms still applies.
  * After http_end(), callbacks may still be called, and http_abort() is allowed. A request
- * that cannot be taken over (HTTP/1.0, a request with a body) gets an error, and the
- * function returns -EINVAL.
+ * that cannot be taken over (HTTP/1.0, HTTP/2, a request with a body) gets an error, and
+ * the function returns -EINVAL.
  */
 int http_upgrade(struct http_request *req, const struct http_header *headers,
 		 size_t n_headers,
