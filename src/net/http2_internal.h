@@ -93,7 +93,7 @@ struct http2_stream {
 	bool begun;     /* the head of the response is submitted */
 	bool complete;  /* @out contains the end of the response */
 	bool end_sent;  /* the client was sent the end of the response */
-	bool aborted;   /* RST_STREAM is to be sent */
+	bool aborted;   /* RST_STREAM will be submitted */
 	bool reset;     /* RST_STREAM is submitted */
 	bool closed;    /* nghttp2 no longer knows the stream */
 	bool late;      /* the deadline has passed once, with frames left to read */

@@ -374,7 +374,7 @@ def a_slow_reader_of_one_stream_does_not_delay_others():
 
 
 @test
-def large_answers_that_nobody_reads_hold_back_further_requests():
+def large_unread_answers_hold_back_further_requests():
     with H2Server() as server:
         before = server.rss()
         with server.raw(settings=[(INITIAL_WINDOW, 0)]) as c:
