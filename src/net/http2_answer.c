@@ -291,8 +291,12 @@ static int http2_head_out(struct request *r, const struct http_header *headers,
 
 	if (!st)
 		return -EPIPE;
+	/*
+	 * A handler that only begins the response ends it later, even if it has no body.
+	 * The stream stays open until then, and counts.
+	 */
 	result = http2_submit(st, r->status, headers, n_headers, length, ours,
-			      r->bodiless || length == 0);
+			      ours && (r->bodiless || length == 0));
 	return result == 0 && n > 0 ? http2_add(st, body, n) : result;
 }
 

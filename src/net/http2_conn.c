@@ -578,8 +578,11 @@ static void http2_settle_all(struct http_conn *c)
 			link_remove(&st->touched);
 			http2_settle(st);
 		}
-		if (nghttp2_session_send(h2->session) != 0 && h2->flooded)
-			http2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, -EPROTO);
+		if (nghttp2_session_send(h2->session) != 0 && !c->stream.error)
+			http2_fail(c,
+				   h2->flooded ? NGHTTP2_ENHANCE_YOUR_CALM
+					       : NGHTTP2_INTERNAL_ERROR,
+				   -EPROTO);
 		if (link_empty(&h2->touched))
 			break;
 	}

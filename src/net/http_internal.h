@@ -255,7 +255,7 @@ void http1_refuse(struct http_conn *c, int status, const char *why, int error);
 
 /* http_answer.c */
 /* The body of a refusal, in a buffer that the next refusal overwrites. */
-struct buf *http_refusal_body(struct http_server *s, const struct http_refusal *refusal);
+struct buf *http_refusal_body(struct http_server *s, const struct http_refusal *f);
 /* Return whether a response needs the header Retry-After, and has none. */
 bool http_wants_retry(int status, const struct http_header *headers, size_t n);
 

@@ -125,6 +125,12 @@ def handlers_get_the_parsed_request():
         stream = c.request(get("/hello", "HEAD"))
         eq(c.answer(stream), (200, b""), "HEAD")
         eq(c.ask("/nothing"), (204, b""))
+        eq(c.ask("/chunks?n=1000", method="HEAD"), (200, b""), "HEAD of a streamed answer")
+        eq(c.ask("/sized?n=0"), (200, b""), "an empty streamed answer")
+        stream = c.request(get("/events", "HEAD"))
+        c.settle()
+        ok(c.status[stream] == 200 and stream not in c.ended, "the answer ended before its handler ended it")
+        eq(server.stats()["open"], 2, "open requests")
 
 
 @test
