@@ -123,6 +123,14 @@ struct http2 {
 extern const struct http_protocol http2_protocol;
 /* Speak HTTP/2 on a connection from which nothing was read. */
 int http2_conn_open(struct http_conn *c);
+void http2_drain(struct http_conn *c);
+void http2_gone(struct http_conn *c);
+/* Process all marked streams, and send frames. */
+void http2_run(struct http_conn *c);
+
+/* http2_stream.c */
+struct http2_stream *http2_new_stream(struct http_conn *c, int32_t id);
+void http2_free_stream(struct http2_stream *st);
 /* Process this stream from the loop, or at the end of http2_work(). */
 void http2_touch(struct http2_stream *st);
 /* Submit RST_STREAM, and drop what the stream holds. */
@@ -130,10 +138,12 @@ void http2_reset(struct http2_stream *st, uint32_t code);
 void http2_close_request(struct http2_stream *st, int why);
 /* Close the request with @error, after the server's own response if none has begun. */
 void http2_refuse(struct http2_stream *st, int status, const char *why, int error);
-void http2_drain(struct http_conn *c);
-void http2_gone(struct http_conn *c);
-/* Process all marked streams, and send frames. */
-void http2_run(struct http_conn *c);
+/* The state of a stream has changed: do everything that follows from it. */
+void http2_settle(struct http2_stream *st);
+/* Return whether so much waits for the client that further requests must wait, too. */
+bool http2_holds(const struct http2 *h2);
+/* Call the handler of a request that waits, unless it has to wait longer. */
+void http2_start_held(struct http2_stream *st);
 
 /* http2_body.c */
 /* Bytes of the body have arrived: deliver or keep them. */

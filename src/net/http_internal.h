@@ -6,8 +6,7 @@
  *	http_conn.c     a connection of HTTP/1: receives heads and bodies, request after
  *	                request
  *	http1_answer.c  sends responses over HTTP/1
- *	http2_conn.c, http2_head.c, http2_answer.c
- *	                the same for HTTP/2: http2_internal.h
+ *	http2_*.c       the same for HTTP/2: http2_internal.h
  *	http_answer.c   the functions of http.h that send responses, for both protocols
  *	http_text.c     headers, status lines, decoding
  *
