@@ -181,7 +181,7 @@ static void context_take(struct e2b_context *x, const char *data, size_t n)
 	}
 }
 
-/* The kernel has ended: whoever waits for it gets an error. */
+/* The kernel has ended: its cell gets an error. */
 static void context_kernel_gone(struct e2b_context *x)
 {
 	char why[REASON_MAX + 64];

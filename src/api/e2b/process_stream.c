@@ -193,7 +193,7 @@ static void process_stream_finish(struct process_stream *s)
 static void stream_at_end(struct process_stream *s, bool end)
 {
 	if (!end) {
-		/* Processes that it left may still write, but nobody announces it. */
+		/* Processes that it left may still write, without a notification. */
 		if (exec_row(s->exec)->ended) {
 			s->looks = true;
 			loop_timer_set(s->timer, LOOK_MS);
