@@ -279,7 +279,8 @@ static void context_on_started(void *ctx, struct exec *exec,
 	x->starting = false;
 	if (x->removed) {
 		if (exec)
-			exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, context_ignore, NULL);
+			exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, context_ignore,
+				    NULL);
 		free(x);
 		return;
 	}
@@ -547,7 +548,9 @@ void e2b_forget_contexts(struct e2b *e)
 		DLIST_REMOVE(x);
 		buf_done(&x->line);
 		buf_done(&x->reason);
-		free(x);
+		x->removed = true; /* a start in progress frees it */
+		if (!x->starting)
+			free(x);
 	}
 	e->context_timer = loop_timer_free(e->context_timer);
 }

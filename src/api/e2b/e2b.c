@@ -95,6 +95,19 @@ bool e2b_query(const struct call *c, const char *name, char *ret, size_t size)
 	return false;
 }
 
+/* Can the whole query be read? No parameter that the service knows is longer. */
+static bool e2b_query_is_valid(const struct http_request *req)
+{
+	static char value[8192]; /* there is one thread */
+	const char *at = req->query;
+	char key[64];
+	int r = 1;
+
+	while (at && r == 1)
+		r = http_query_next(&at, key, sizeof(key), value, sizeof(value));
+	return r >= 0;
+}
+
 /* ------------------------------------------------------------------ which plane */
 
 /* The sandbox and the port that a request of the data plane is for. */
@@ -299,6 +312,9 @@ static int e2b_admit_control(struct call *c, struct api_error *err)
 	if (!op)
 		return e2b_missing(c, other, err);
 	e2b_use_op(c, op);
+	if (!e2b_query_is_valid(req))
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "the query is not valid, or too long");
 	r = op->op.scope ? control_caller(c, err) : 0;
 	http_known(c->req, r == 0 && c->caller.token[0]);
 	if (r == 0)
@@ -363,7 +379,10 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 	(void)memcpy(c->route.sandbox, t->id, sizeof(t->id));
 	if (op)
 		e2b_use_op(c, op);
-	if (!sandbox || !data_is_there(sandbox)) {
+	/* The ports of other sandboxes are not public: v1 serves them to clients with a
+	 * token. */
+	if (!sandbox || !data_is_there(sandbox) ||
+	    (op == &proxy_op && !e2b_label(sandbox, E2B_LABEL_TEMPLATE))) {
 		e2b_refuse_gone(c);
 		return -EBADMSG;
 	}

@@ -17,7 +17,7 @@ struct file_reading {
 };
 
 static void e2b_file_on_open(void *ctx, struct files_answer *a,
-			 const struct warren_error *err)
+			     const struct warren_error *err)
 {
 	struct file_reading *k = ctx;
 	struct call *c = k->fs.fc.call;

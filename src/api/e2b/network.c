@@ -142,7 +142,8 @@ int e2b_network(struct body *network, int internet, json_t **ret, struct api_err
 
 	if (r == 0 && json_array_size(allow) + json_array_size(deny) > 0)
 		out = json_pack("{sO, sO}", "allow", allow, "deny", deny);
-	else if (r == 0 && (internet == 0 || network->json))
+	else if (r == 0 &&
+		 (internet == 0 || network_has_everything(body_json(network, "denyOut"))))
 		out = json_string("loopback");
 	json_decref(allow);
 	json_decref(deny);

@@ -67,7 +67,8 @@ static void stream_cut(struct process_stream *s)
 }
 
 /* Send a message; afterwards, s->blocked says whether the client must read first. */
-static void process_stream_send(struct process_stream *s, unsigned flags, const struct buf *json)
+static void process_stream_send(struct process_stream *s, unsigned flags,
+				const struct buf *json)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 

@@ -235,11 +235,23 @@ static bool list_number(struct call *c, const char *name, uint64_t most, uint64_
 	       parse_u64(text, most, ret, &why) == 0;
 }
 
+struct running_count {
+	const char *owner;
+	size_t n;
+};
+
+static void count_running(void *ctx, struct sandbox *sandbox)
+{
+	struct running_count *k = ctx;
+	const struct sandbox_row *row = sandbox_row(sandbox);
+
+	k->n += row->state == SANDBOX_RUNNING && strcmp(row->owner, k->owner) == 0;
+}
+
 static void list_answer(struct call *c, struct listing *l, uint32_t states)
 {
 	char next[32], running[32];
-	uint64_t count[SANDBOX_STATE_MAX] = { 0 };
-	struct warren_error err = WARREN_ERROR_INIT;
+	struct running_count count = { .owner = c->caller.tenant };
 	struct http_header headers[4] = {
 		{ "X-Request-Id", http_request_id(c->req) },
 		{ "Content-Type", "application/json" },
@@ -255,10 +267,9 @@ static void list_answer(struct call *c, struct listing *l, uint32_t states)
 		(void)snprintf(next, sizeof(next), "%ju", (uintmax_t)l->last);
 		headers[n++] = (struct http_header){ "X-Next-Token", next };
 	}
-	if (states & RUNNING &&
-	    db_count_sandboxes(service_db(c->v1->service), count, &err) == 0) {
-		(void)snprintf(running, sizeof(running), "%ju",
-			       (uintmax_t)count[SANDBOX_RUNNING]);
+	if (states & RUNNING) {
+		service_each(c->v1->service, count_running, &count);
+		(void)snprintf(running, sizeof(running), "%zu", count.n);
 		headers[n++] = (struct http_header){ "X-Total-Running", running };
 	}
 	c->answered = true;
@@ -290,6 +301,10 @@ static void list_sandboxes(struct call *c, uint32_t states)
 	l.limit = (size_t)limit;
 	filter.labels = metadata.labels;
 	filter.n_labels = metadata.n;
+	if (e2b_query(c, "order", after, sizeof(after)) && strcmp(after, "asc") == 0) {
+		e2b_refuse(c, 501, "order: only 'desc' is supported, the newest first");
+		return;
+	}
 	if (e2b_query(c, "template", template, sizeof(template)) && template[0])
 		l.template = template;
 	if (e2b_query(c, "startedAfter", after, sizeof(after)) && after[0] &&
@@ -355,12 +370,12 @@ static bool set_end(struct call *c, struct sandbox *sandbox, int64_t seconds, bo
 					 .wake_on_use = -1 };
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (max && (uint64_t)seconds * 1000 > max) {
+	if (max && seconds > 0 && (uint64_t)seconds * 1000 > max) {
 		e2b_refuse(c, 400, "Timeout cannot be greater than %ju hours",
 			   (uintmax_t)(max / 3600000));
 		return false;
 	}
-	if (extend && row->expires_at >= end)
+	if (extend && (row->expires_at == 0 || row->expires_at >= end))
 		return true;
 	if (sandbox_change(sandbox, &change, &err) < 0) {
 		call_fail(c, &err);
@@ -393,6 +408,59 @@ void e2b_refresh(struct call *c)
 
 /* -------------------------------------------------------------------- pause, connect */
 
+struct pausing {
+	struct call *call;
+	int64_t expires_at; /* before */
+};
+
+static int pause_set_end(struct sandbox *sandbox, int64_t at, struct warren_error *err)
+{
+	const struct sandbox_change change = {
+		.sets_times = true,
+		.expires_at = at,
+		.idle_timeout_ms = sandbox_row(sandbox)->idle_timeout_ms,
+		.wake_on_use = -1
+	};
+
+	return sandbox_change(sandbox, &change, err);
+}
+
+static void pause_on_done(void *ctx, int r, const struct warren_error *err)
+{
+	struct pausing *p = ctx;
+	struct call *c = p->call;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (r < 0 && sandbox)
+		(void)pause_set_end(sandbox, p->expires_at, &ignored);
+	free(p);
+	control_on_done(c, r, err);
+}
+
+/* A paused sandbox has no end: it is kept until a client connects to it or kills it. */
+static void pause_begin(struct call *c, struct sandbox *sandbox, bool memory)
+{
+	struct pausing *p = malloc(sizeof(*p));
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = p ? 0 : error_errno(&err, ENOMEM, "pause the sandbox");
+
+	if (p)
+		*p = (struct pausing){ c, sandbox_row(sandbox)->expires_at };
+	if (r == 0 && !c->v1->config->max.ttl_ms)
+		r = pause_set_end(sandbox, 0, &err);
+	if (r < 0) {
+		free(p);
+		call_fail(c, &err);
+		return;
+	}
+	(void)call_ref(c);
+	if (memory)
+		sandbox_pause(sandbox, true, pause_on_done, p);
+	else
+		sandbox_hibernate(sandbox, 0, pause_on_done, p);
+}
+
 void e2b_pause(struct call *c)
 {
 	struct sandbox *sandbox = e2b_sandbox(c);
@@ -404,10 +472,8 @@ void e2b_pause(struct call *c)
 		e2b_refuse(c, 409,
 			   "Error pausing sandbox - sandbox '%s' is already paused",
 			   c->route.sandbox);
-	else if (memory)
-		sandbox_pause(sandbox, true, control_on_done, call_ref(c));
 	else
-		sandbox_hibernate(sandbox, 0, control_on_done, call_ref(c));
+		pause_begin(c, sandbox, memory);
 }
 
 struct connecting {
@@ -467,6 +533,12 @@ static void connect_sandbox(struct call *c, int64_t otherwise)
 	c->gone = connect_gone;
 	if (k->timeout <= 0)
 		e2b_refuse(c, 400, "Timeout must be greater than 0");
+	else if (state == SANDBOX_PAUSED && body_has(&c->body, "memory") &&
+		 !body_bool(&c->body, "memory"))
+		e2b_refuse(
+			c, 501,
+			"memory: the sandbox was paused with its memory; pause it with "
+			"memory false to discard its processes");
 	else if (state == SANDBOX_PAUSED)
 		sandbox_pause(sandbox, false, connect_on_running, call_ref(c));
 	else if (e2b_is_paused(state))
@@ -491,7 +563,11 @@ void e2b_resume_old(struct call *c)
 
 	if (!sandbox)
 		return;
-	if (!e2b_is_paused(sandbox_row(sandbox)->state))
+	if (body_bool(&c->body, "autoPause"))
+		e2b_refuse(c, 501,
+			   "autoPause: it can only be chosen when a sandbox is "
+			   "created");
+	else if (!e2b_is_paused(sandbox_row(sandbox)->state))
 		e2b_refuse(c, 409, "sandbox '%s' is already running", c->route.sandbox);
 	else
 		connect_sandbox(c, TIMEOUT_V1);

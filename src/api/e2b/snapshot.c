@@ -67,7 +67,7 @@ static void e2b_snapshot_answer(struct call *c, const char *id)
 }
 
 static void e2b_snapshot_on_created(void *ctx, int r, const char *id,
-				const struct warren_error *err)
+				    const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -223,8 +223,8 @@ void e2b_delete_template(struct call *c)
 	char word[257];
 
 	snapshot_word(c->route.param[0], word);
-	snapshot_delete(c->v1->service, c->caller.tenant, word, true, e2b_snapshot_on_deleted,
-			call_ref(c));
+	snapshot_delete(c->v1->service, c->caller.tenant, word, true,
+			e2b_snapshot_on_deleted, call_ref(c));
 }
 
 /* ---------------------------------------------------------------------------- fork */

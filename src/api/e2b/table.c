@@ -42,8 +42,13 @@ FIELDS(transform_fields) = { { "headers", MAP(20, TEXT(8192)) } };
 FIELDS(rule_fields) = { { "transform", OBJECT_OF(transform_fields) } };
 FIELDS(network_fields) = {
 	{ "allowOut", LIST(256, TEXT(256)) },
-	{ "allowPackageManagers", BOOLEAN },
 	{ "allowPublicTraffic", BOOLEAN },
+	{ "allow_internet_access", BOOLEAN },
+	{ "denyOut", LIST(256, TEXT(256)) },
+	{ "rules", MAP(10, LIST(1, OBJECT_OF(rule_fields))) },
+};
+FIELDS(network_update_fields) = {
+	{ "allowOut", LIST(256, TEXT(256)) },
 	{ "allow_internet_access", BOOLEAN },
 	{ "denyOut", LIST(256, TEXT(256)) },
 	{ "rules", MAP(10, LIST(1, OBJECT_OF(rule_fields))) },
@@ -154,7 +159,7 @@ static const struct e2b_op control[] = {
 	{ ON(GET, "/sandboxes/{}/metrics", metrics), MAY(READ) },
 	{ ON(POST, "/sandboxes/{}/snapshots", create_snapshot), MAY(WRITE), BODY(snapshot_fields) },
 	{ ON(POST, "/sandboxes/{}/fork", fork), MAY(WRITE), BODY(fork_fields) },
-	{ ON(PUT, "/sandboxes/{}/network", update_network), MAY(WRITE), BODY(network_fields) },
+	{ ON(PUT, "/sandboxes/{}/network", update_network), MAY(WRITE), BODY(network_update_fields) },
 	{ ON(GET, "/sandboxes/{}/logs", logs), MAY(READ) },
 	{ ON(GET, "/snapshots", list_snapshots), MAY(READ) },
 	{ ON(DELETE, "/templates/{}", delete_template), MAY(WRITE) },

@@ -76,7 +76,7 @@ static void upload_open(struct upload *u)
 }
 
 static void e2b_upload_on_parents(void *ctx, struct files_answer *a UNUSED,
-			      const struct warren_error *err)
+				  const struct warren_error *err)
 {
 	struct upload *u = ctx;
 
@@ -152,7 +152,7 @@ static void upload_end_file(struct upload *u)
 /* ------------------------------------------------------------------ write and finish */
 
 static void e2b_upload_on_written(void *ctx, struct files_answer *a UNUSED,
-			      const struct warren_error *err)
+				  const struct warren_error *err)
 {
 	struct upload *u = ctx;
 
@@ -277,16 +277,18 @@ static void e2b_upload_on_piece(struct http_request *req, const char *data, size
 static void upload_start(struct fs_call *f)
 {
 	struct upload *u = (struct upload *)f;
+	struct http_request *req = f->fc.call->req;
 
 	json_open(&u->json, NULL, '[');
 	if (u->raw && !upload_begin_file(u, u->asked))
 		return;
-	if (!f->fc.call->req->has_body)
-		u->ended = true;
-	else
-		http_stream(f->fc.call->req, e2b_upload_on_piece);
-	if (u->raw && u->busy && f->fc.call->req->has_body)
-		http_pause(f->fc.call->req);
+	u->ended = !req->has_body;
+	if (req->has_body)
+		http_stream(req, e2b_upload_on_piece);
+	if (req->has_body && u->busy)
+		http_pause(req);
+	else if (u->ended && !u->busy)
+		upload_go_on(u);
 }
 
 void e2b_file_write(struct call *c)
@@ -298,6 +300,12 @@ void e2b_file_write(struct call *c)
 
 	if (!e2b_may_use_file(c))
 		return;
+	for (size_t i = 0; i < c->req->n_headers; i++) {
+		if (strncasecmp(c->req->headers[i].name, "X-Metadata-", 11) == 0) {
+			e2b_refuse(c, 501, "metadata of files is not supported");
+			return;
+		}
+	}
 	u = calloc(1, sizeof(*u));
 	if (!u) {
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");

@@ -156,7 +156,7 @@ static void watch_put(struct fs_watch *w, const char *type, const char *path)
 }
 
 static void e2b_watch_on_event(void *ctx, enum watch_type type, const char *path,
-			   const char *from)
+			       const char *from)
 {
 	static const char *const names[] = {
 		[WATCH_CREATED] = "EVENT_TYPE_CREATE",
