@@ -478,11 +478,14 @@ static void http2_expired(struct http_timer *timer, enum deadline which)
 
 	if (which == DEADLINE_WRITE && http_conn_reads_on(c))
 		return;
-	/* After GOAWAY, a client knows that it can repeat its next request elsewhere. */
-	if (which != DEADLINE_WRITE && which != DEADLINE_LINGER)
-		(void)nghttp2_session_terminate_session(c->h2->session, NGHTTP2_NO_ERROR);
-	if (which != DEADLINE_LINGER)
+	/* After GOAWAY, a client knows that it can repeat its next request elsewhere. A connection
+	 * that lingers has no streams any more, but nghttp2 may still hold a frame of one. */
+	if (!c->lingering) {
+		if (which != DEADLINE_WRITE)
+			(void)nghttp2_session_terminate_session(c->h2->session,
+								NGHTTP2_NO_ERROR);
 		(void)nghttp2_session_send(c->h2->session);
+	}
 	http_conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
 }
 
