@@ -478,8 +478,9 @@ static void http2_expired(struct http_timer *timer, enum deadline which)
 
 	if (which == DEADLINE_WRITE && http_conn_reads_on(c))
 		return;
-	/* After GOAWAY, a client knows that it can repeat its next request elsewhere. A connection
-	 * that lingers has no streams any more, but nghttp2 may still hold a frame of one. */
+	/* After GOAWAY, a client knows that it can repeat its next request elsewhere. A
+	 * connection that lingers has no streams any more, but nghttp2 may still hold a
+	 * frame of one. */
 	if (!c->lingering) {
 		if (which != DEADLINE_WRITE)
 			(void)nghttp2_session_terminate_session(c->h2->session,

@@ -240,7 +240,7 @@ struct running_count {
 	size_t n;
 };
 
-static void count_running(void *ctx, struct sandbox *sandbox)
+static void e2b_count_running(void *ctx, struct sandbox *sandbox)
 {
 	struct running_count *k = ctx;
 	const struct sandbox_row *row = sandbox_row(sandbox);
@@ -268,7 +268,7 @@ static void list_answer(struct call *c, struct listing *l, uint32_t states)
 		headers[n++] = (struct http_header){ "X-Next-Token", next };
 	}
 	if (states & RUNNING) {
-		service_each(c->v1->service, count_running, &count);
+		service_each(c->v1->service, e2b_count_running, &count);
 		(void)snprintf(running, sizeof(running), "%zu", count.n);
 		headers[n++] = (struct http_header){ "X-Total-Running", running };
 	}
