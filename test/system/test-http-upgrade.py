@@ -500,7 +500,7 @@ def hostile_responses_are_refused():
                     raise AssertionError(f"{data}: {reply.body}")
                 except EOFError:
                     pass
-        eq(c.ask("GET", "/proxy/1/").status, 502, "nobody there")
+        eq(c.ask("GET", "/proxy/1/").status, 502, "nothing listens")
         with Upstream(lambda c: c.rest()) as upstream:
             eq(c.ask("GET", f"/proxy/{upstream.port}/?ms=300").status, 504, "no answer")
         def reset(c):
