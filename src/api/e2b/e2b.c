@@ -39,6 +39,7 @@ int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err)
 	}
 	if (r < 0 && r != -ENOENT)
 		return r;
+	*err = (struct warren_error)WARREN_ERROR_INIT; /* of the key that is missing */
 	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 		return error_errno(err, errno, "create a key");
 	(void)hex_encode(bits, sizeof(bits), e->key);
