@@ -18,7 +18,7 @@ import sys
 import time
 
 from checks import BUILD, SOURCE, Skip, eq, ok
-from mcp_clients import attempt
+from published import attempt
 
 START = os.path.join(BUILD, "test", "kernel-start")
 PACKAGES = os.path.join(BUILD, "kernel-python")
