@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import test, ok, eq  # pylint: disable=wrong-import-position
 from published import Published  # pylint: disable=wrong-import-position
 from mcp_stdio import run_alone  # pylint: disable=wrong-import-position
-from serve_world import World  # pylint: disable=wrong-import-position
+from serve_world import World, until  # pylint: disable=wrong-import-position
 
 SECONDS = 300
 CLIENTS = Published("e2b-clients")
@@ -136,6 +136,40 @@ def keys_reach_only_the_sandboxes_of_their_tenant():
     eq(ask(*listing, **plane, X_Access_Token=box["envdAccessToken"])[0], 200)
     for secret, sandbox in ((mine, box), (other, theirs)):
         eq(ask("DELETE", f"/sandboxes/{sandbox['sandboxID']}", X_API_Key=secret)[0], 204)
+
+
+@test
+def ports_of_sandboxes_of_other_apis_need_a_token():
+    serve = "import http.server as h; h.HTTPServer(('', 8080), h.SimpleHTTPRequestHandler).serve_forever()"
+    status, box = ask("POST", "/v2/sandboxes", {}, X_API_Key=key())
+    eq(status, 201)
+    plain = w().create()
+    for sandbox in (box["sandboxID"], plain):
+        w().exec(sandbox, ["python3", "-c", serve])
+        w().run(sandbox, ["sh", "-c", "until bash -c '</dev/tcp/127.0.0.1/8080' 2>/dev/null; do sleep 0.05; done"])
+
+    def reach(sandbox):
+        with w().client(tcp=True, token=None) as c:
+            return c.ask("GET", "/", headers={"E2b-Sandbox-Id": sandbox, "E2b-Sandbox-Port": "8080"}).status
+    eq(reach(box["sandboxID"]), 200, "created through E2B: public")
+    eq(reach(plain), 502, "created through another API: as if it did not exist")
+    eq(reach("000000000000"), 502)
+    eq(ask("DELETE", f"/sandboxes/{box['sandboxID']}", X_API_Key=key())[0], 204)
+    w().delete(plain)
+
+
+@test
+def a_paused_sandbox_has_no_end():
+    status, box = ask("POST", "/v2/sandboxes", {"timeout": 2}, X_API_Key=key())
+    eq(status, 201)
+    status, short = ask("POST", "/v2/sandboxes", {"timeout": 2}, X_API_Key=key())
+    eq(status, 201)
+    path = f"/sandboxes/{box['sandboxID']}"
+    eq(ask("POST", f"{path}/pause", {}, X_API_Key=key())[0], 204)
+    until(lambda: ask("GET", f"/sandboxes/{short['sandboxID']}", X_API_Key=key())[0] == 404, "the end of the other sandbox")
+    status, now = ask("GET", path, X_API_Key=key())
+    eq((status, now["state"]), (200, "paused"))
+    eq(ask("DELETE", path, X_API_Key=key())[0], 204)
 
 
 @test
