@@ -30,7 +30,7 @@ def help_text(*args):
 
 
 def options(text):
-    return set(re.findall(r"^  (?:-.,|   ) --([a-z-]+)", text, re.M))
+    return set(re.findall(r"^  (?:-.,|   ) --([a-z0-9-]+)", text, re.M))
 
 
 def every_command():
@@ -65,7 +65,7 @@ def an_error_is_one_line_and_status_125():
         eq((p.returncode, p.stdout), (125, b""), words)
         ok(re.fullmatch(rb"warren " + name + rb": unknown option '--frobnicate' \(see --help; example: warren [^\n]*\)\n",
                         p.stderr), p.stderr)
-        for name_, value in re.findall(r"^  (?:-.,|   ) --([a-z-]+) (\S+)", help_text(*words), re.M):
+        for name_, value in re.findall(r"^  (?:-.,|   ) --([a-z0-9-]+) (\S+)", help_text(*words), re.M):
             p = warren(*words, f"--{name_}")
             eq((p.returncode, p.stdout), (125, b""), words)
             ok(re.fullmatch(rb"warren [a-z ]+: --%s needs a value \(example: --%s [^\n]+\)\n" %
@@ -179,7 +179,7 @@ def no_option_accepts_an_invalid_value():
                  "code": ["bash", "/dev/null"], "volume create": ["mine"], "fork": [box],
                  "snapshot create": [box]}
         for words in every_command():
-            for name in re.findall(r"^  (?:-.,|   ) --([a-z-]+) \S+  ", help_text(*words), re.M):
+            for name in re.findall(r"^  (?:-.,|   ) --([a-z0-9-]+) \S+  ", help_text(*words), re.M):
                 for odd in ("", "\x1b[31m\n", "x" * 5000):
                     if odd and name in any_bytes:
                         continue
@@ -224,7 +224,7 @@ def help_and_manual_agree():
     listed = dict(re.findall(r"^  ([a-z]+) +(\S.*)$", help_text(), re.M))
     for words in every_command():
         text, section = help_text(*words), sections.pop(" ".join(words))
-        eq(set(re.findall(r"^\.It .*Fl -([a-z-]+)", section, re.M)), options(text) - {"help"}, f"options of {words}")
+        eq(set(re.findall(r"^\.It .*Fl -([a-z0-9-]+)", section, re.M)), options(text) - {"help"}, f"options of {words}")
         eq(set(re.findall(r"^\.It Fl (\S) ,", section, re.M)),
            set(re.findall(r"^  -(.),", text, re.M)) - {"h"}, f"letters of {words}")
         eq(warren("help", *words).stdout.decode(), text, f"help {words}")
@@ -270,7 +270,7 @@ def completion_is_generated_from_the_tables():
         eq(completed(*words, "-", **host), {f"--{o}" for o in options(help_text(*words))}, f"options of {words}")
     serve = completed("serve", "--")
     ok({"--listen", "--log-level", "--config", "--help"} <= serve, serve)
-    eq(serve, set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text("serve"), re.M)), "options of serve")
+    eq(serve, set(re.findall(r"^ +(?:-h, )?(--[a-z0-9-]+)", help_text("serve"), re.M)), "options of serve")
     eq(completed("completion", ""), {"bash", "zsh", "fish"})
     eq(completed("create", "--name", ""), set(), "values of options are the shell's business")
     with sandbox("--name", "completed") as box:
