@@ -105,14 +105,12 @@ int access_origin(const char *domain, const struct http_request *req,
 	return 0;
 }
 
-int access_token(struct service *service, const char *secret, struct caller *ret,
-		 struct api_error *err)
+/* Set the caller from its token, which was looked up with the result @r. */
+static int access_set(struct service *service, int r, const struct token_row *row,
+		      const struct warren_error *why, struct caller *ret,
+		      struct api_error *err)
 {
-	AUTO_TOKEN_ROW struct token_row row = { 0 };
-	struct warren_error why = WARREN_ERROR_INIT;
-	struct db *db = service_db(service);
-	int64_t now = service_time();
-	int r = db_find_token(db, secret, now, &row, &why);
+	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (r == -EKEYEXPIRED)
 		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token has expired");
@@ -121,22 +119,41 @@ int access_token(struct service *service, const char *secret, struct caller *ret
 	if (r == -ENOENT)
 		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token is not valid");
 	if (r < 0)
-		return api_error_from(err, &why);
-	(void)snprintf(ret->tenant, sizeof(ret->tenant), "%s", row.tenant);
-	(void)memcpy(ret->token, row.id, sizeof(ret->token));
-	ret->token_seq = row.seq;
-	ret->expires_at = row.expires_at;
+		return api_error_from(err, why);
+	(void)snprintf(ret->tenant, sizeof(ret->tenant), "%s", row->tenant);
+	(void)memcpy(ret->token, row->id, sizeof(ret->token));
+	ret->token_seq = row->seq;
+	ret->expires_at = row->expires_at;
 	(void)snprintf(ret->sandbox, sizeof(ret->sandbox), "%s",
-		       row.sandbox ? row.sandbox : "");
-	if (access_scopes_parse(row.scopes, &ret->scopes) < 0)
+		       row->sandbox ? row->sandbox : "");
+	if (access_scopes_parse(row->scopes, &ret->scopes) < 0)
 		return api_error_set(err, API_ERR_UNAUTHORIZED, "the token is not valid");
 	if (ret->scopes & V1_SCOPE_IMAGES)
 		ret->scopes |= V1_SCOPE_PULL;
-	if (db_touch_token(db, &row, now, &why) < 0)
+	if (db_touch_token(service_db(service), row, service_time(), &ignored) < 0)
 		service_metrics(service)->store_errors++;
 	return 0;
 }
 
+int access_token(struct service *service, const char *secret, struct caller *ret,
+		 struct api_error *err)
+{
+	AUTO_TOKEN_ROW struct token_row row = { 0 };
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = db_find_token(service_db(service), secret, service_time(), &row, &why);
+
+	return access_set(service, r, &row, &why, ret, err);
+}
+
+int access_token_id(struct service *service, const char *id, struct caller *ret,
+		    struct api_error *err)
+{
+	AUTO_TOKEN_ROW struct token_row row = { 0 };
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = db_get_token(service_db(service), id, service_time(), &row, &why);
+
+	return access_set(service, r, &row, &why, ret, err);
+}
 bool access_is_owner(uid_t owner, const struct http_peer *peer)
 {
 	return peer->kind == HTTP_PEER_UNIX &&

@@ -30,6 +30,9 @@ int access_origin(const char *domain, const struct http_request *req,
 /* Find the caller by the token @secret: 0, or a refusal in @err. */
 int access_token(struct service *service, const char *secret, struct caller *ret,
 		 struct api_error *err);
+/* The same by the id of the token, which the caller has proved to know in another way. */
+int access_token_id(struct service *service, const char *id, struct caller *ret,
+		    struct api_error *err);
 /*
  * Return whether the client needs no token, because it is @owner, the user who started
  * the service.

@@ -203,6 +203,9 @@ int db_make_token(struct db *db, const struct token_row *row, char ret_id[ID_LEN
  */
 int db_find_token(struct db *db, const char *secret, int64_t now, struct token_row *ret,
 		  struct warren_error *err) MUST_CHECK;
+/* The same, for the token @id. */
+int db_get_token(struct db *db, const char *id, int64_t now, struct token_row *ret,
+		 struct warren_error *err) MUST_CHECK;
 /* Records the use of a token, at most once per DB_LAZY_MS. */
 int db_touch_token(struct db *db, const struct token_row *row, int64_t now,
 		   struct warren_error *err) MUST_CHECK;
@@ -308,6 +311,8 @@ int db_each_unfinished_volume(struct db *db, const char *after, size_t max,
 			      struct warren_error *err) MUST_CHECK;
 int db_get_volume(struct db *db, const char *tenant, const char *name,
 		  struct volume_row *ret, struct warren_error *err) MUST_CHECK;
+int db_get_volume_by_id(struct db *db, const char *tenant, const char *id,
+			struct volume_row *ret, struct warren_error *err) MUST_CHECK;
 /* The volumes of a tenant after the name @after (""), by name; at most @max (0: all). */
 int db_each_volume(struct db *db, const char *tenant, const char *after, size_t max,
 		   int (*fn)(void *ctx, const struct volume_row *row), void *ctx,

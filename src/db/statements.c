@@ -72,6 +72,7 @@ const char *const statement_texts[STMT_MAX] = {
 		"INSERT INTO tokens (id, hash, tenant, name, scopes, created_at, "
 		"expires_at, sandbox) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 	[STMT_FIND_TOKEN] = "SELECT " TOKEN " FROM tokens WHERE hash = ?",
+	[STMT_GET_TOKEN] = "SELECT " TOKEN " FROM tokens WHERE id = ?",
 	[STMT_TOUCH_TOKEN] = "UPDATE tokens SET last_used = ? WHERE id = ?",
 	[STMT_EACH_TOKEN] =
 		"SELECT " TOKEN " FROM tokens WHERE seq > ?1 AND (?3 IS NULL OR "
@@ -106,6 +107,8 @@ const char *const statement_texts[STMT_MAX] = {
 			       "created_at) VALUES (?, ?, ?, ?, ?, ?)",
 	[STMT_GET_VOLUME] =
 		"SELECT " VOLUME " FROM volumes v WHERE tenant = ? AND name = ?",
+	[STMT_GET_VOLUME_BY_ID] =
+		"SELECT " VOLUME " FROM volumes v WHERE tenant = ? AND id = ?",
 	[STMT_EACH_VOLUME] = "SELECT " VOLUME " FROM volumes v WHERE tenant = ? AND "
 			     "name > ? AND state = 1 ORDER BY name LIMIT ?",
 	[STMT_FINISH_VOLUME] = "UPDATE volumes SET state = 1 WHERE id = ? AND state = 0",

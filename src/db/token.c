@@ -201,22 +201,13 @@ static int read_shown(struct db *db, const unsigned char hash[DB_HASH_SIZE],
 	return 0;
 }
 
-int db_find_token(struct db *db, const char *secret, int64_t now, struct token_row *ret,
-		  struct warren_error *err)
+/* Return a copy of @from, unless it is no longer valid. */
+static int token_give(const struct token_row *from, int64_t now, struct token_row *ret,
+		      struct warren_error *err)
 {
-	unsigned char hash[DB_HASH_SIZE];
-	struct db_shown *at;
-	struct token_row row;
-	int r = hash_secret(db, secret, hash, err);
+	struct token_row row = *from;
+	int r;
 
-	if (r < 0)
-		return r;
-	at = &db->shown[hash[0] % TOKENS_SHOWN];
-	if (!at->row.block || CRYPTO_memcmp(at->hash, hash, DB_HASH_SIZE) != 0)
-		r = read_shown(db, hash, at, err);
-	if (r < 0)
-		return r;
-	row = at->row;
 	if (row.revoked_at != 0)
 		return error_set(err, EKEYREVOKED, "the token %s was revoked", row.id);
 	if (row.expires_at != 0 && row.expires_at <= now)
@@ -226,6 +217,40 @@ int db_find_token(struct db *db, const char *secret, int64_t now, struct token_r
 		return r;
 	*ret = row;
 	return 0;
+}
+
+int db_find_token(struct db *db, const char *secret, int64_t now, struct token_row *ret,
+		  struct warren_error *err)
+{
+	unsigned char hash[DB_HASH_SIZE];
+	struct db_shown *at;
+	int r = hash_secret(db, secret, hash, err);
+
+	if (r < 0)
+		return r;
+	at = &db->shown[hash[0] % TOKENS_SHOWN];
+	if (!at->row.block || CRYPTO_memcmp(at->hash, hash, DB_HASH_SIZE) != 0)
+		r = read_shown(db, hash, at, err);
+	if (r < 0)
+		return r;
+	return token_give(&at->row, now, ret, err);
+}
+
+int db_get_token(struct db *db, const char *id, int64_t now, struct token_row *ret,
+		 struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_GET_TOKEN);
+	struct token_row row;
+	int r;
+
+	query_text(&q, id);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return error_set(err, ENOENT, "no token '%s'", id);
+	token_read_row(&q, &row);
+	return token_give(&row, now, ret, err);
 }
 
 int db_touch_token(struct db *db, const struct token_row *row, int64_t now,

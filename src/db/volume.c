@@ -134,24 +134,43 @@ static void volume_read_row(const struct query *q, struct volume_row *row)
 	column_id(q, 0, row->id);
 }
 
-int db_get_volume(struct db *db, const char *tenant, const char *name,
-		  struct volume_row *ret, struct warren_error *err)
+/* Return the row that @q found; @found is the result of query_step(). */
+static int volume_give(const struct query *q, int found, const char *name,
+		       struct volume_row *ret, struct warren_error *err)
 {
-	AUTO_QUERY struct query q = { 0 };
 	struct volume_row row = { 0 };
 	const char **const own[] = { &row.tenant, &row.name, &row.labels };
-	int r = volume_find(db, &q, tenant, name, err);
+	int r = found;
 
 	if (r < 0)
 		return r;
-	if (r == 0 || column_int(&q, 6) != VOLUME_READY)
+	if (r == 0 || column_int(q, 6) != VOLUME_READY)
 		return error_set(err, ENOENT, "there is no volume '%s'", name);
-	volume_read_row(&q, &row);
+	volume_read_row(q, &row);
 	r = strings_own(own, ARRAY_SIZE(own), &row.block, err);
 	if (r < 0)
 		return r;
 	*ret = row;
 	return 0;
+}
+
+int db_get_volume(struct db *db, const char *tenant, const char *name,
+		  struct volume_row *ret, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = { 0 };
+	int r = volume_find(db, &q, tenant, name, err);
+
+	return volume_give(&q, r, name, ret, err);
+}
+
+int db_get_volume_by_id(struct db *db, const char *tenant, const char *id,
+			struct volume_row *ret, struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_GET_VOLUME_BY_ID);
+
+	query_text(&q, tenant);
+	query_text(&q, id);
+	return volume_give(&q, query_step(&q, err), id, ret, err);
 }
 
 int db_each_volume(struct db *db, const char *tenant, const char *after, size_t max,

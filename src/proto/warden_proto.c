@@ -114,9 +114,8 @@ static bool volume_whole(const struct warden_proto_volume *v)
 	return v->verb < WIRE_VOLUME_VERB_MAX && memchr(v->from, 0, sizeof(v->from)) &&
 	       (!copies || id_valid(v->from)) && memchr(v->name, 0, sizeof(v->name)) &&
 	       !strchr(v->name, '/') && memchr(v->path, 0, sizeof(v->path)) &&
-	       memchr(v->link, 0, sizeof(v->link)) &&
-	       !(v->flags &
-		 ~(WIRE_VOLUME_PARENTS | WIRE_VOLUME_RECURSIVE | WIRE_VOLUME_FOLLOW));
+	       memchr(v->link, 0, sizeof(v->link)) && v->depth <= WIRE_VOLUME_DEPTH_MAX &&
+	       !(v->flags & ~WIRE_VOLUME_FLAGS);
 }
 
 static bool snapshot_whole(const struct warden_proto_snapshot *m)

@@ -243,12 +243,20 @@ enum warden_proto_volume_verb {
 	WIRE_VOLUME_REMOVE,
 	WIRE_VOLUME_SYMLINK, /* to `link`; made as `name`, next to it; reply: as for STAT
 			      */
+	WIRE_VOLUME_CHANGE,  /* its owner and mode, see the flags; reply: as for STAT */
 	WIRE_VOLUME_VERB_MAX,
 };
 
 #define WIRE_VOLUME_PARENTS   (1U << 0) /* create missing directories */
 #define WIRE_VOLUME_RECURSIVE (1U << 1) /* remove: with everything in it */
 #define WIRE_VOLUME_FOLLOW    (1U << 2) /* stat: follow a link at the end */
+#define WIRE_VOLUME_SET_UID   (1U << 3) /* also that of an existing file */
+#define WIRE_VOLUME_SET_GID   (1U << 4)
+#define WIRE_VOLUME_SET_MODE  (1U << 5)
+/* Each entry in the reply is followed by a struct warden_proto_volume_more. */
+#define WIRE_VOLUME_MORE      (1U << 6)
+#define WIRE_VOLUME_FLAGS     ((1U << 7) - 1)
+#define WIRE_VOLUME_DEPTH_MAX 256
 
 struct warden_proto_volume {
 	struct warden_proto_header h;
@@ -256,12 +264,27 @@ struct warden_proto_volume {
 	uint32_t verb;
 	uint32_t flags;
 	uint64_t size;
-	uint32_t mode; /* of a new file or directory, if it does not exist */
-	uint32_t max;  /* list: the maximum number of entries */
+	uint32_t mode;     /* of a new file or directory, if it does not exist */
+	uint32_t uid, gid; /* the same */
+	uint32_t max;      /* list: the maximum number of entries */
+	/*
+	 * list: levels of directories below the first one. If there are any, a reply that
+	 * would exceed the maximum is an error (E2BIG).
+	 */
+	uint32_t depth;
+	uint32_t pad;
 	char from[16];
 	char name[64];
 	char path[4096];
 	char link[4096];
+};
+
+struct warden_proto_volume_more {
+	int64_t atime_sec, ctime_sec;
+	uint32_t atime_nsec, ctime_nsec;
+	/* How far below the directory of a list; follows the entry of its directory. */
+	uint32_t depth;
+	uint32_t pad;
 };
 
 struct warden_proto_volume_usage {

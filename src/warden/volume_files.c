@@ -52,7 +52,7 @@ static int volume_open_path(int root, const char *path, uint64_t flags)
 
 /* Create the directory of the first @n bytes of @path, below @at if it is missing. */
 static int volume_make_dir(int root, int at, const char *path, size_t n, size_t from,
-			   mode_t mode)
+			   const struct warden_proto_volume *m)
 {
 	char prefix[4096];
 	int fd;
@@ -62,13 +62,18 @@ static int volume_make_dir(int root, int at, const char *path, size_t n, size_t 
 	fd = volume_open_path(root, prefix, O_PATH | O_DIRECTORY);
 	if (fd != -ENOENT)
 		return fd;
-	if (mkdirat(at, prefix + from, mode) < 0 && errno != EEXIST)
+	if (mkdirat(at, prefix + from, 0755) < 0) {
+		if (errno != EEXIST)
+			return -errno;
+	} else if (fchownat(at, prefix + from, m->uid, m->gid, AT_SYMLINK_NOFOLLOW) < 0) {
 		return -errno;
+	}
 	return volume_open_path(root, prefix, O_PATH | O_DIRECTORY);
 }
 
-/* Open the directory @path; create missing directories. */
-static int volume_make_dirs(int root, const char *path, mode_t mode)
+/* Open the directory @path; create missing directories, with the owner in @m. */
+static int volume_make_dirs(int root, const char *path,
+			    const struct warden_proto_volume *m)
 {
 	AUTO_CLOSE int at = fcntl(root, F_DUPFD_CLOEXEC, 0);
 	size_t from = 0, n = strlen(path);
@@ -81,7 +86,7 @@ static int volume_make_dirs(int root, const char *path, mode_t mode)
 		if (path[i] != '/' && path[i] != '\0')
 			continue;
 		if (i > from) {
-			fd = volume_make_dir(root, at, path, i, from, mode);
+			fd = volume_make_dir(root, at, path, i, from, m);
 			if (fd < 0)
 				return fd;
 			(void)close(at);
@@ -116,7 +121,7 @@ static int volume_find_place(int root, const struct warden_proto_volume *m, bool
 		return error_set(err, EINVAL, "'%s' does not end in a name", m->path);
 	(void)memcpy(dir, m->path, (size_t)(slash - m->path) + 1);
 	dir[slash - m->path + 1] = '\0';
-	ret->dir = parents ? volume_make_dirs(root, dir, 0755)
+	ret->dir = parents ? volume_make_dirs(root, dir, m)
 			   : volume_open_path(root, dir, O_PATH | O_DIRECTORY);
 	return ret->dir < 0 ? volume_path_fail(m, -ret->dir, "find", err) : 0;
 }
@@ -129,8 +134,16 @@ static void volume_place_done(struct volume_place *p)
 
 /* ------------------------------------------------------------------- entries */
 
-static void volume_put_entry(struct buf *out, const char *name, const struct stat *st,
-			     const char *link)
+/* Where entries are put. */
+struct volume_entries {
+	struct buf *out;
+	size_t left;   /* how many more are allowed */
+	unsigned deep; /* levels of directories below the first one */
+	bool more;     /* each is followed by a struct warden_proto_volume_more */
+};
+
+static void volume_put_entry(struct volume_entries *to, const char *name,
+			     const struct stat *st, const char *link, unsigned depth)
 {
 	static const char zeros[8] = "";
 	const struct proto_entry e = {
@@ -144,16 +157,30 @@ static void volume_put_entry(struct buf *out, const char *name, const struct sta
 		.name_size = (uint16_t)strlen(name),
 		.link_size = (uint16_t)strlen(link),
 	};
+	const struct warden_proto_volume_more more = {
+		.atime_sec = st->st_atim.tv_sec,
+		.ctime_sec = st->st_ctim.tv_sec,
+		.atime_nsec = (uint32_t)st->st_atim.tv_nsec,
+		.ctime_nsec = (uint32_t)st->st_ctim.tv_nsec,
+		.depth = depth,
+	};
 	size_t whole = sizeof(e) + e.name_size + 1U + e.link_size + 1U;
+	struct buf *out = to->out;
 
 	buf_add(out, &e, sizeof(e));
 	buf_add(out, name, e.name_size + 1U);
 	buf_add(out, link, e.link_size + 1U);
 	buf_add(out, zeros, -whole & 7);
+	if (to->more)
+		buf_add(out, &more, sizeof(more));
 }
 
-/* Describe the entry @name of @dir ("": @dir itself), which may disappear: -ENOENT. */
-static int volume_stat_at(int dir, const char *name, const char *as, struct buf *out)
+/*
+ * Describe the entry @name of @dir ("": @dir itself), which may disappear: -ENOENT. 1: it
+ * is a directory.
+ */
+static int volume_stat_at(int dir, const char *name, const char *as, unsigned depth,
+			  struct volume_entries *to)
 {
 	char link[4096] = "";
 	struct stat st;
@@ -165,8 +192,18 @@ static int volume_stat_at(int dir, const char *name, const char *as, struct buf 
 		n = readlinkat(dir, name, link, sizeof(link) - 1);
 		link[n > 0 ? n : 0] = '\0';
 	}
-	volume_put_entry(out, as, &st, link);
-	return 0;
+	volume_put_entry(to, as, &st, link, depth);
+	return S_ISDIR(st.st_mode);
+}
+
+/* Reply with the entry @name of @dir. */
+static int volume_reply_entry(int dir, const char *name,
+			      const struct warden_proto_volume *m, struct buf *reply)
+{
+	struct volume_entries to = { .out = reply, .more = m->flags & WIRE_VOLUME_MORE };
+	int r = volume_stat_at(dir, name, "", 0, &to);
+
+	return r < 0 ? r : 0;
 }
 
 static int volume_stat(int root, const struct warden_proto_volume *m, struct buf *reply,
@@ -174,7 +211,7 @@ static int volume_stat(int root, const struct warden_proto_volume *m, struct buf
 {
 	AUTO_CLOSE int fd = volume_open_path(
 		root, m->path, O_PATH | (m->flags & WIRE_VOLUME_FOLLOW ? 0 : O_NOFOLLOW));
-	int r = fd < 0 ? fd : volume_stat_at(fd, "", "", reply);
+	int r = fd < 0 ? fd : volume_reply_entry(fd, "", m, reply);
 
 	return r < 0 ? volume_path_fail(m, -r, "inspect", err) : 0;
 }
@@ -184,28 +221,54 @@ static int volume_compare_names(const struct dirent **a, const struct dirent **b
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Sorted by name, so that a client that lists again finds the same order. */
-static int volume_scan(int dir, size_t max, struct buf *out)
+static int volume_scan(int dir, unsigned depth, struct volume_entries *to);
+
+/* Describe the entry @name, and what is below it if it is a directory. */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as WIRE_VOLUME_DEPTH_MAX */
+static int volume_scan_one(int dir, const char *name, unsigned depth,
+			   struct volume_entries *to)
+{
+	AUTO_CLOSE int fd = -1;
+	int r = volume_stat_at(dir, name, name, depth, to);
+
+	if (r == 1 && depth < to->deep) {
+		fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		r = fd < 0 ? -errno : volume_scan(fd, depth + 1, to);
+	}
+	/* A sandbox may have removed or replaced it in the meantime. */
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == 1 ? 0 : r;
+}
+
+/*
+ * Sorted by name, so that a client that lists again finds the same order. The names of
+ * all levels are counted before the first one is used, which limits the memory that they
+ * need.
+ */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as WIRE_VOLUME_DEPTH_MAX */
+static int volume_scan(int dir, unsigned depth, struct volume_entries *to)
 {
 	struct dirent **names = NULL;
-	size_t kept = 0;
 	int n = scandirat(dir, ".", &names, NULL, volume_compare_names), r = 0;
+	size_t count = n > 2 ? (size_t)n - 2 : 0; /* without "." and ".." */
 
 	if (n < 0)
 		return -errno;
+	if (count > to->left && to->deep > 0)
+		r = -E2BIG;
+	count = count < to->left ? count : to->left;
+	to->left -= count;
 	for (int i = 0; i < n; i++) {
 		const char *name = names[i]->d_name;
 
-		if (r == 0 && kept < max && strcmp(name, ".") != 0 &&
+		if (r == 0 && count > 0 && strcmp(name, ".") != 0 &&
 		    strcmp(name, "..") != 0) {
-			r = volume_stat_at(dir, name, name, out);
-			kept += r == 0;
-			r = r == -ENOENT ? 0 : r;
+			r = volume_scan_one(dir, name, depth, to);
+			count--;
 		}
 		free(names[i]);
 	}
 	free(names);
-	return r < 0 ? r : out->failed ? -ENOMEM : 0;
+	return r < 0 ? r : to->out->failed ? -ENOMEM : 0;
 }
 
 static int volume_list_dir(int root, const struct warden_proto_volume *m, int *ret_fd,
@@ -214,10 +277,13 @@ static int volume_list_dir(int root, const struct warden_proto_volume *m, int *r
 	AUTO_BUF struct buf out = BUF_INIT(VOLUME_ENTRIES_MAX);
 	AUTO_CLOSE int dir = volume_open_path(root, m->path, O_RDONLY | O_DIRECTORY),
 		       fd = -1;
-	int r = dir < 0 ? dir
-			: volume_scan(dir,
-				      m->max < VOLUME_LIST_MAX ? m->max : VOLUME_LIST_MAX,
-				      &out);
+	struct volume_entries to = {
+		.out = &out,
+		.left = m->max < VOLUME_LIST_MAX ? m->max : VOLUME_LIST_MAX,
+		.deep = m->depth,
+		.more = m->flags & WIRE_VOLUME_MORE,
+	};
+	int r = dir < 0 ? dir : volume_scan(dir, 0, &to);
 
 	if (r == 0) {
 		fd = memfd_create("warren-list", MFD_CLOEXEC);
@@ -247,7 +313,55 @@ static int volume_read_file(int root, const struct warden_proto_volume *m, int *
 	return 0;
 }
 
-/* A file that replaces another one gets the owner and mode of the other one. */
+/* Set the owner and the mode of the new file @fd. */
+static int volume_set_new(int fd, uid_t uid, gid_t gid, mode_t mode)
+{
+	return fchown(fd, uid, gid) < 0 || fchmod(fd, mode & 07777) < 0 ? -errno : 0;
+}
+
+/* Set what the request contains; the rest is as that of @st, which the file replaces. */
+static int volume_set_like(int fd, const struct stat *st,
+			   const struct warden_proto_volume *m)
+{
+	return volume_set_new(fd, m->flags & WIRE_VOLUME_SET_UID ? m->uid : st->st_uid,
+			      m->flags & WIRE_VOLUME_SET_GID ? m->gid : st->st_gid,
+			      m->flags & WIRE_VOLUME_SET_MODE ? m->mode
+							      : st->st_mode & 0777);
+}
+
+/* The owner comes first: its change clears bits of the mode. */
+static int volume_set(int fd, const struct warden_proto_volume *m)
+{
+	uid_t uid = m->flags & WIRE_VOLUME_SET_UID ? m->uid : (uid_t)-1;
+	gid_t gid = m->flags & WIRE_VOLUME_SET_GID ? m->gid : (gid_t)-1;
+
+	if (m->flags & (WIRE_VOLUME_SET_UID | WIRE_VOLUME_SET_GID) &&
+	    fchown(fd, uid, gid) < 0)
+		return -errno;
+	return m->flags & WIRE_VOLUME_SET_MODE && fchmod(fd, m->mode & 07777) < 0 ? -errno
+										  : 0;
+}
+
+static int volume_change_file(int root, const struct warden_proto_volume *m,
+			      struct buf *reply, struct warren_error *err)
+{
+	AUTO_CLOSE int fd = volume_open_path(root, m->path, O_RDONLY);
+	struct stat st;
+	int r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : 0;
+
+	if (r == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		r = -ENXIO;
+	if (r == 0)
+		r = volume_set(fd, m);
+	if (r == 0)
+		r = volume_reply_entry(fd, "", m, reply);
+	return r < 0 ? volume_path_fail(m, -r, "change", err) : 0;
+}
+
+/*
+ * A file that replaces another one gets the owner and mode of the other one, except what
+ * the request sets.
+ */
 static int volume_write_file(int root, const struct warden_proto_volume *m, int *ret_fd,
 			     struct warren_error *err)
 {
@@ -266,9 +380,11 @@ static int volume_write_file(int root, const struct warden_proto_volume *m, int 
 	if (r == 0) {
 		fd = openat(p.dir, m->name,
 			    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (fd < 0 || (replaces && fchown(fd, st.st_uid, st.st_gid) < 0) ||
-		    fchmod(fd, replaces ? st.st_mode & 0777 : m->mode & 0777) < 0)
-			r = volume_path_fail(m, errno, "write", err);
+		r = fd < 0     ? -errno
+		    : replaces ? volume_set_like(fd, &st, m)
+			       : volume_set_new(fd, m->uid, m->gid, m->mode);
+		if (r < 0)
+			(void)volume_path_fail(m, -r, "write", err);
 		if (r < 0 && fd >= 0)
 			(void)unlinkat(p.dir, m->name, 0);
 	}
@@ -289,7 +405,7 @@ static int volume_rename(int root, const struct warden_proto_volume *m, struct b
 	if (renameat(p.dir, m->name, p.dir, p.name) < 0)
 		r = -errno;
 	if (r == 0)
-		r = volume_stat_at(p.dir, p.name, "", reply);
+		r = volume_reply_entry(p.dir, p.name, m, reply);
 	if (r < 0)
 		(void)unlinkat(p.dir, m->name, 0);
 	volume_place_done(&p);
@@ -326,17 +442,27 @@ static int volume_drop(int root, const struct warden_proto_volume *m,
 
 /* --------------------------------------------------------------- directories */
 
+/* Give the new directory @name its owner and mode. */
+static int volume_own_dir(int dir, const char *name, const struct warden_proto_volume *m)
+{
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : volume_set_new(fd, m->uid, m->gid, m->mode);
+}
+
 static int volume_mkdir(int root, const struct warden_proto_volume *m, struct buf *reply,
 			struct warren_error *err)
 {
 	struct volume_place p = { .dir = -1 };
-	mode_t mode = m->mode & 0777;
 	bool parents = m->flags & WIRE_VOLUME_PARENTS;
 	int r = volume_find_place(root, m, parents, &p, err);
 
 	if (r < 0)
 		return r;
-	if (mkdirat(p.dir, p.name, mode) < 0) {
+	if (mkdirat(p.dir, p.name, 0700) == 0) {
+		r = volume_own_dir(p.dir, p.name, m);
+	} else {
 		struct stat st;
 
 		r = -errno;
@@ -345,7 +471,7 @@ static int volume_mkdir(int root, const struct warden_proto_volume *m, struct bu
 			r = 0;
 	}
 	if (r == 0)
-		r = volume_stat_at(p.dir, p.name, "", reply);
+		r = volume_reply_entry(p.dir, p.name, m, reply);
 	volume_place_done(&p);
 	return r < 0 ? volume_path_fail(m, -r, "create the directory", err) : 0;
 }
@@ -415,6 +541,8 @@ int volume_files(int root, const struct warden_proto_volume *m, struct buf *repl
 		return volume_mkdir(root, m, reply, err);
 	case WIRE_VOLUME_SYMLINK:
 		return volume_symlink(root, m, reply, err);
+	case WIRE_VOLUME_CHANGE:
+		return volume_change_file(root, m, reply, err);
 	case WIRE_VOLUME_REMOVE:
 		return volume_remove(root, m, err);
 	default:

@@ -199,6 +199,9 @@ TEST(malformed_requests_about_volumes_are_refused)
 	m.flags = 1U << 9;
 	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
 	m.flags = 0;
+	m.depth = WIRE_VOLUME_DEPTH_MAX + 1;
+	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
+	m.depth = 0;
 	(void)strcpy(m.id, "../../../etc");
 	REFUSED(EPROTO, api_ask(&m, sizeof(m)));
 	(void)strcpy(m.id, ID_A);

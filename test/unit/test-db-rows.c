@@ -403,6 +403,11 @@ TEST(a_token_identifies_its_tenant)
 	STREQ(got.id, id);
 	STREQ(got.tenant, "alice");
 	STREQ(got.scopes, "read exec");
+	token_row_done(&got);
+	GOOD(db_get_token(db, id, NOW, &got, &err));
+	STREQ(got.scopes, "read exec");
+	EQ(db_get_token(db, "bbbbbbbbbbbb", NOW, &row, &err), -ENOENT);
+	EQ(db_get_token(db, id, NOW + 1000, &row, &err), -EKEYEXPIRED);
 	for (size_t i = 0; i < DB_SECRET_LEN; i += 11) {
 		struct token_row none;
 
@@ -420,6 +425,7 @@ TEST(a_token_identifies_its_tenant)
 	GOOD(db_revoke_token(db, "alice", id, NOW, &err));
 	GOOD(db_revoke_token(db, NULL, id, NOW + 1, &err));
 	EQ(db_find_token(db, secret, NOW, &row, &err), -EKEYREVOKED);
+	EQ(db_get_token(db, id, NOW, &row, &err), -EKEYREVOKED);
 	db_close(db);
 }
 

@@ -51,12 +51,17 @@ TEST(a_volume_exists_from_its_completion_until_its_deletion)
 	db = state_open();
 	GOOD(db_insert_volume(db, &row, &err));
 	EQ(db_get_volume(db, DB_LOCAL, "data", &found, &err), -ENOENT);
+	EQ(db_get_volume_by_id(db, DB_LOCAL, row.id, &found, &err), -ENOENT);
 	EQ(unfinished(db), 1);
 	row = volume('c', "data");
 	EQ(db_insert_volume(db, &row, &err), -ENOTUNIQ); /* the name is in use */
 	row = volume('b', "data");
 	GOOD(db_finish_volume(db, row.id, &err));
 	EQ(db_finish_volume(db, row.id, &err), -ENOENT);
+	GOOD(db_get_volume_by_id(db, DB_LOCAL, row.id, &found, &err));
+	STREQ(found.name, "data");
+	volume_row_done(&found);
+	EQ(db_get_volume_by_id(db, "other", row.id, &found, &err), -ENOENT);
 	GOOD(db_get_volume(db, DB_LOCAL, "data", &found, &err));
 	EQ(found.size, 100);
 	STREQ(found.id, row.id);
