@@ -162,7 +162,7 @@ static int create_put_volumes(const struct body *body, json_t *out, struct api_e
 	json_array_foreach(list, i, value)
 	{
 		json_t *one =
-			json_pack("{sO, sO}", "source", json_object_get(value, "name"),
+			json_pack("{sO, sO}", "volume", json_object_get(value, "name"),
 				  "target", json_object_get(value, "path"));
 
 		if (json_array_append_new(mounts, one) < 0) {

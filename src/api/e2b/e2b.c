@@ -22,8 +22,9 @@
 #include "base/parse.h"
 #include "config/config.h"
 
-#define KEY_NAME  "e2b_key"
-#define KEY_BYTES 32
+#define KEY_NAME      "e2b_key"
+#define KEY_BYTES     32
+#define E2B_QUERY_MAX 8192 /* the longest value of a parameter */
 
 int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err)
 {
@@ -86,20 +87,26 @@ const char *e2b_label(const struct sandbox *sandbox, const char *key)
 
 bool e2b_query(const struct call *c, const char *name, char *ret, size_t size)
 {
+	static char value[E2B_QUERY_MAX]; /* of any parameter; there is one thread */
 	const char *at = c->req->query;
 	char key[64];
 
-	while (at && http_query_next(&at, key, sizeof(key), ret, size) == 1)
-		if (strcmp(key, name) == 0)
-			return true;
 	ret[0] = '\0';
+	while (at && http_query_next(&at, key, sizeof(key), value, sizeof(value)) == 1) {
+		if (strcmp(key, name) != 0)
+			continue;
+		if (strlen(value) >= size)
+			return false;
+		(void)strcpy(ret, value);
+		return true;
+	}
 	return false;
 }
 
 /* Can the whole query be read? No parameter that the service knows is longer. */
 static bool e2b_query_is_valid(const struct http_request *req)
 {
-	static char value[8192]; /* there is one thread */
+	static char value[E2B_QUERY_MAX]; /* there is one thread */
 	const char *at = req->query;
 	char key[64];
 	int r = 1;
@@ -316,7 +323,9 @@ static int e2b_admit_control(struct call *c, struct api_error *err)
 	if (!e2b_query_is_valid(req))
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "the query is not valid, or too long");
-	r = op->op.scope ? control_caller(c, err) : 0;
+	r = op->volume     ? e2b_volume_caller(c, err)
+	    : op->op.scope ? control_caller(c, err)
+			   : 0;
 	http_known(c->req, r == 0 && c->caller.token[0]);
 	if (r == 0)
 		r = control_check_scope(c, err);
@@ -324,7 +333,7 @@ static int e2b_admit_control(struct call *c, struct api_error *err)
 		r = live_enter(c->v1->live, &c->live, c->req, &c->caller, err);
 	if (r == 0 && c->caller.token[0] && http_owner(c->req, c->caller.tenant) < 0)
 		r = api_error_set(err, API_ERR_OVERLOADED, "out of memory");
-	if (r == 0)
+	if (r == 0 && !op->volume)
 		control_sandbox(c);
 	return r;
 }

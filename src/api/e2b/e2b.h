@@ -18,6 +18,8 @@
  *	filesystem.c	names and attributes of files
  *	watch.c		changes of files
  *	file.c		contents of files
+ *	volume.c	volumes and their tokens
+ *	content.c	files of volumes
  */
 #ifndef API_E2B_E2B_H
 #define API_E2B_E2B_H

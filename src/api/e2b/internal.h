@@ -44,6 +44,7 @@ struct e2b_op {
 	enum e2b_form form;
 	bool public;  /* needs no access token */
 	bool streams; /* the handler reads the body itself */
+	bool volume;  /* needs the token of the volume in the path */
 	v1_handler handler;
 };
 
@@ -158,6 +159,26 @@ void e2b_create_secret(struct call *c);
 void e2b_get_secret(struct call *c);
 void e2b_update_secret(struct call *c);
 void e2b_delete_secret(struct call *c);
+
+/* volume.c */
+void e2b_list_volumes(struct call *c);
+void e2b_create_volume(struct call *c);
+void e2b_get_volume(struct call *c);
+void e2b_delete_volume(struct call *c);
+/*
+ * Identify the caller by the token of the volume in the path, and put its name there, as
+ * the handlers of v1 expect it: 0, or a refusal in @err.
+ */
+int e2b_volume_caller(struct call *c, struct api_error *err);
+
+/* content.c: files of volumes */
+void e2b_content_stat(struct call *c);
+void e2b_content_change(struct call *c);
+void e2b_content_remove(struct call *c);
+void e2b_content_list(struct call *c);
+void e2b_content_make_dir(struct call *c);
+void e2b_content_read(struct call *c);
+void e2b_content_write(struct call *c);
 
 /* account.c */
 void e2b_teams(struct call *c);

@@ -73,6 +73,33 @@ static uint64_t show_megabytes(uint64_t bytes)
 	return bytes >> 20;
 }
 
+/* The volumes among the mounts of the sandbox. */
+static void show_volumes(struct json *j, const struct sandbox_row *row)
+{
+	json_t *spec = row->spec && strstr(row->spec, "\"volume\"")
+			       ? json_loads(row->spec, 0, NULL)
+			       : NULL;
+	json_t *mount;
+	size_t i;
+
+	if (!spec)
+		return;
+	json_open(j, "volumeMounts", '[');
+	json_array_foreach(json_object_get(spec, "mounts"), i, mount)
+	{
+		const char *name = json_string_value(json_object_get(mount, "volume"));
+
+		if (!name)
+			continue;
+		json_open(j, NULL, '{');
+		json_str(j, "name", name);
+		json_str(j, "path", json_string_value(json_object_get(mount, "target")));
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_decref(spec);
+}
+
 static void show_listed(struct json *j, const struct sandbox_row *row)
 {
 	const char *template = row_label(row, E2B_LABEL_TEMPLATE);
@@ -90,6 +117,7 @@ static void show_listed(struct json *j, const struct sandbox_row *row)
 	json_u64(j, "memoryMB", show_megabytes(row->memory));
 	json_u64(j, "diskSizeMB", show_megabytes(row->disk));
 	show_metadata(j, row);
+	show_volumes(j, row);
 	json_str(j, "state", paused ? "paused" : "running");
 	json_str(j, "envdVersion", ENVD_VERSION);
 }

@@ -87,6 +87,12 @@ FIELDS(secret_fields) = {
 };
 FIELDS(secret_update_fields) = { { "metadata", NO_METADATA }, { "value", SECRET_VALUE } };
 
+FIELDS(volume_fields) = { { "name", TEXT(128) } };
+#define OWNER_ID INTEGER(0, UINT32_MAX - 1)
+FIELDS(attribute_fields) = {
+	{ "gid", OWNER_ID }, { "mode", INTEGER(0, 07777) }, { "uid", OWNER_ID },
+};
+
 FIELDS(selector_fields) = { { "pid", INTEGER(0, INT32_MAX) }, { "tag", TEXT(256) } };
 #define SELECTOR OBJECT_OF(selector_fields)
 FIELDS(config_fields) = {
@@ -143,6 +149,8 @@ FIELDS(context_fields) = { { "cwd", PATH }, { "language", TEXT(64) } };
 #define ON(m, p, what) .op.method = API_##m, .op.path = (p), .op.id = "e2b " #what, .handler = e2b_##what
 #define MAY(s) .op.scope = V1_SCOPE_##s
 
+#define CONTENT "/volumecontent/{}/"
+
 static const struct e2b_op control[] = {
 	{ ON(POST, "/v2/sandboxes", create_v2), MAY(WRITE), BODY(create_fields) },
 	{ ON(POST, "/sandboxes", create_v1), MAY(WRITE), BODY(create_fields) },
@@ -168,6 +176,17 @@ static const struct e2b_op control[] = {
 	{ ON(GET, "/secrets/{}", get_secret), MAY(SECRETS) },
 	{ ON(POST, "/secrets/{}", update_secret), MAY(SECRETS), BODY(secret_update_fields, .required = 2), .op.body_required = true },
 	{ ON(DELETE, "/secrets/{}", delete_secret), MAY(SECRETS) },
+	{ ON(GET, "/volumes", list_volumes), MAY(READ) },
+	{ ON(POST, "/volumes", create_volume), MAY(WRITE), BODY(volume_fields, .required = 1), .op.body_required = true },
+	{ ON(GET, "/volumes/{}", get_volume), MAY(READ) },
+	{ ON(DELETE, "/volumes/{}", delete_volume), MAY(WRITE) },
+	{ ON(GET, CONTENT "path", content_stat), MAY(FILES), .volume = true },
+	{ ON(PATCH, CONTENT "path", content_change), MAY(FILES), .volume = true, BODY(attribute_fields), .op.body_required = true },
+	{ ON(DELETE, CONTENT "path", content_remove), MAY(FILES), .volume = true },
+	{ ON(GET, CONTENT "dir", content_list), MAY(FILES), .volume = true },
+	{ ON(POST, CONTENT "dir", content_make_dir), MAY(FILES), .volume = true },
+	{ ON(GET, CONTENT "file", content_read), MAY(FILES), .volume = true },
+	{ ON(PUT, CONTENT "file", content_write), MAY(FILES), .volume = true, .streams = true },
 	{ ON(GET, "/teams", teams), MAY(READ) },
 	{ ON(GET, "/health", health) },
 };

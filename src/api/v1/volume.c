@@ -12,8 +12,7 @@
 #include "base/volume_name.h"
 #include "config/config.h"
 
-#define VOLUME_SIZE_DEFAULT (1ULL << 30)
-#define VOLUME_USERS_SHOWN  1000
+#define VOLUME_USERS_SHOWN 1000
 
 /* The object stays open, for more fields. */
 static void volume_to_json(struct json *j, const struct volume_row *row)

@@ -5,6 +5,8 @@
  * The warden resolves paths (warden/volume_files.c). A file is written under a temporary
  * name, which is removed when the request ends early.
  */
+#include "api/v1/volume_file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,13 +16,10 @@
 #include "api/v1/file.h"
 #include "base/fd.h"
 #include "service/files/file_writer.h"
-#include "service/volume/volume.h"
 
 #define VOLUME_LIST_BYTES (64U << 20)
 
-/* Begin a request about the file at @path; false: it was refused. */
-static bool volume_file_begin(struct call *c, struct warden_proto_volume *m,
-			      const char *path)
+bool volume_file_begin(struct call *c, struct warden_proto_volume *m, const char *path)
 {
 	if (strlen(path) >= sizeof(m->path)) {
 		call_refuse(c, API_ERR_INVALID_REQUEST, "the path is too long");
@@ -79,12 +78,17 @@ static void volume_file_on_read(void *ctx, const struct warren_error *err,
 	volume_file_done(c, err, fd);
 }
 
-void v1_read_volume_file(struct call *c)
+void volume_file_read(struct call *c, const char *path)
 {
 	struct warden_proto_volume m = { .verb = WIRE_VOLUME_READ };
 
-	if (volume_file_begin(c, &m, c->query.v[V1_READ_VOLUME_FILE_QUERY_PATH].text))
+	if (volume_file_begin(c, &m, path))
 		volume_file_ask(c, &m, volume_file_on_read);
+}
+
+void v1_read_volume_file(struct call *c)
+{
+	volume_file_read(c, c->query.v[V1_READ_VOLUME_FILE_QUERY_PATH].text);
 }
 
 static void volume_file_on_stat(void *ctx, const struct warren_error *err,
@@ -187,7 +191,7 @@ void v1_make_volume_directory(struct call *c)
 	struct warden_proto_volume m = {
 		.verb = WIRE_VOLUME_MKDIR,
 		.flags = body_bool(&c->body, "parents") ? WIRE_VOLUME_PARENTS : 0,
-		.mode = mode ? file_mode(mode) : 0755,
+		.mode = mode ? file_mode(mode) & 0777 : 0755,
 	};
 
 	if (volume_file_begin(c, &m, body_text(&c->body, "path")))
@@ -222,6 +226,7 @@ void v1_remove_volume_file(struct call *c)
 /* It lives until the request has ended and the warden has answered. */
 struct volume_write {
 	struct call *call; /* a reference */
+	volume_show_fn show;
 	struct warden_proto_volume m;
 	int fd;                     /* the temporary file; -1: none */
 	struct file_writer *writer; /* NULL: no write is in progress */
@@ -288,7 +293,7 @@ static void volume_write_on_renamed(void *ctx, const struct warren_error *err,
 	else if (err)
 		file_fail(w->call, err);
 	else
-		volume_file_show(w->call, w->m.path, data, size);
+		w->show(w->call, w->m.path, data, size);
 }
 
 static void volume_write_complete(struct volume_write *w)
@@ -390,31 +395,38 @@ static void volume_link(struct call *c, const char *link)
 		volume_file_ask(c, &m, volume_link_on_made);
 }
 
+void volume_write_begin(struct call *c, const struct warden_proto_volume *m,
+			volume_show_fn show)
+{
+	struct volume_write *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	*w = (struct volume_write){
+		.call = call_ref(c), .show = show, .m = *m, .fd = -1
+	};
+	volume_write_put_name(&w->m);
+	c->state = w;
+	c->gone = volume_write_gone;
+	volume_write_ask(w, WIRE_VOLUME_WRITE, volume_write_on_open);
+}
+
 void v1_write_volume_file(struct call *c)
 {
 	struct api_value *v = c->query.v;
 	const char *mode = v[V1_WRITE_VOLUME_FILE_QUERY_MODE].text;
 	const char *link = v[V1_WRITE_VOLUME_FILE_QUERY_LINK].text;
-	struct volume_write *w;
+	struct warden_proto_volume m = {
+		.mode = mode ? file_mode(mode) & 0777 : 0644,
+		.flags = v[V1_WRITE_VOLUME_FILE_QUERY_PARENTS].number
+				 ? WIRE_VOLUME_PARENTS
+				 : 0,
+	};
 
-	if (link) {
+	if (link)
 		volume_link(c, link);
-		return;
-	}
-	w = calloc(1, sizeof(*w));
-	if (!w || !volume_file_begin(c, &w->m, v[V1_WRITE_VOLUME_FILE_QUERY_PATH].text)) {
-		if (!w)
-			call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-		free(w);
-		return;
-	}
-	w->call = call_ref(c);
-	w->fd = -1;
-	w->m.mode = mode ? file_mode(mode) : 0644;
-	w->m.flags =
-		v[V1_WRITE_VOLUME_FILE_QUERY_PARENTS].number ? WIRE_VOLUME_PARENTS : 0;
-	volume_write_put_name(&w->m);
-	c->state = w;
-	c->gone = volume_write_gone;
-	volume_write_ask(w, WIRE_VOLUME_WRITE, volume_write_on_open);
+	else if (volume_file_begin(c, &m, v[V1_WRITE_VOLUME_FILE_QUERY_PATH].text))
+		volume_write_begin(c, &m, volume_file_show);
 }

@@ -12,6 +12,8 @@
 #include "proto/warden_proto.h"
 #include "service/core/hooks.h"
 
+#define VOLUME_SIZE_DEFAULT (1ULL << 30)
+
 extern const struct service_module volume_hooks;
 
 /* What a tenant may have; 0: no limit. */
