@@ -43,6 +43,7 @@
 	X(token, "Create, list and revoke tokens.") \
 	X(secret, "Set, list and delete secrets.") \
 	X(volume, "Create, list, copy and delete volumes.") \
+	X(cert, "Create certificates for the domain of a service.") \
 	X(backends, "Show backends and the features of each.")
 /* clang-format on */
 

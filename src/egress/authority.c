@@ -3,14 +3,13 @@
 #include "egress/authority.h"
 
 #include <errno.h>
-#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/list.h"
-#include "egress/authority_internal.h"
+#include "net/certificate.h"
 
 #define LEAF_SECONDS  86400L
 #define LEAF_RENEW    (LEAF_SECONDS / 2)
@@ -32,15 +31,6 @@ struct authority {
 	struct authority_host *hosts;
 	size_t n_hosts;
 };
-
-int authority_fail(struct warren_error *err, const char *what)
-{
-	unsigned long e = ERR_peek_last_error();
-	const char *why = e ? ERR_reason_error_string(e) : NULL;
-
-	ERR_clear_error();
-	return error_set(err, EINVAL, "%s: %s", what, why ? why : "malformed");
-}
 
 /* -------------------------------------------------------------- opening the authority */
 
@@ -105,7 +95,7 @@ int authority_new(const char *pem, size_t n, struct authority **ret,
 	if (!a->key || !a->cert || !a->leaf_key || !a->ctx ||
 	    X509_check_private_key(a->cert, a->key) != 1) {
 		a = authority_free(a);
-		return authority_fail(err, "open the certificate authority");
+		return certificate_fail(err, "open the certificate authority");
 	}
 	*ret = a;
 	return 0;
@@ -139,7 +129,7 @@ struct authority *authority_free(struct authority *a)
 static X509 *authority_issue(struct authority *a, const char *host)
 {
 	char names[HOST_NAME_LEN + 5];
-	const struct authority_extension extensions[] = {
+	const struct certificate_extension extensions[] = {
 		{ NID_basic_constraints, "critical,CA:FALSE" },
 		{ NID_key_usage, "critical,digitalSignature" },
 		{ NID_ext_key_usage, "serverAuth" },
@@ -148,15 +138,15 @@ static X509 *authority_issue(struct authority *a, const char *host)
 		/* The subject is empty, because some names are too long for it. */
 		{ NID_subject_alt_name, names },
 	};
-	const struct authority_request q = { .issuer = a->cert,
-					     .signer = a->key,
-					     .key = a->leaf_key,
-					     .seconds = LEAF_SECONDS,
-					     .extensions = extensions,
-					     .n = ARRAY_SIZE(extensions) };
+	const struct certificate_request q = { .issuer = a->cert,
+					       .signer = a->key,
+					       .key = a->leaf_key,
+					       .seconds = LEAF_SECONDS,
+					       .extensions = extensions,
+					       .n = ARRAY_SIZE(extensions) };
 
 	(void)snprintf(names, sizeof(names), "DNS:%s", host);
-	return authority_sign(&q);
+	return certificate_sign(&q);
 }
 
 /* -------------------------------------------------------------------------- hosts */
@@ -223,7 +213,7 @@ int authority_accept(struct authority *a, const char *host, SSL **ret,
 	if (!h || !ssl || SSL_use_certificate(ssl, h->cert) != 1 ||
 	    SSL_use_PrivateKey(ssl, a->leaf_key) != 1) {
 		SSL_free(ssl);
-		return authority_fail(err, "issue a certificate");
+		return certificate_fail(err, "issue a certificate");
 	}
 	SSL_set_accept_state(ssl);
 	*ret = ssl;

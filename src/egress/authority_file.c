@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* authority_file.c - create the file of a certificate authority, and sign certificates */
+/* authority_file.c - create the file of a certificate authority */
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -15,74 +14,11 @@
 #include "base/fd.h"
 #include "base/hex.h"
 #include "egress/authority.h"
-#include "egress/authority_internal.h"
+#include "net/certificate.h"
 
-#define CA_SECONDS  (3653L * 86400) /* ten years */
-#define CLOCK_SKEW  3600L           /* for clients whose clock is slow */
-#define SERIAL_BITS 120
-#define CERT_BEGIN  "-----BEGIN CERTIFICATE-----\n"
-#define CERT_END    "-----END CERTIFICATE-----\n"
-
-/* ------------------------------------------------------------------------- signing */
-
-static bool authority_put_serial(X509 *x)
-{
-	BIGNUM *n = BN_new();
-	bool ok = n &&
-		  BN_rand(n, SERIAL_BITS, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1 &&
-		  BN_to_ASN1_INTEGER(n, X509_get_serialNumber(x));
-
-	BN_free(n);
-	return ok;
-}
-
-static bool authority_put_names(X509 *x, const struct authority_request *q)
-{
-	X509_NAME *name = X509_get_subject_name(x);
-
-	if (q->subject && (X509_NAME_add_entry_by_txt(name, "O", MBSTRING_ASC,
-						      (const unsigned char *)"Warren", -1,
-						      -1, 0) != 1 ||
-			   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-						      (const unsigned char *)q->subject,
-						      -1, -1, 0) != 1))
-		return false;
-	return X509_set_issuer_name(x, q->issuer ? X509_get_subject_name(q->issuer)
-						 : name) == 1;
-}
-
-static bool authority_put_extensions(X509 *x, const struct authority_request *q)
-{
-	X509V3_CTX ctx;
-
-	X509V3_set_ctx(&ctx, q->issuer ? q->issuer : x, x, NULL, NULL, 0);
-	X509V3_set_ctx_nodb(&ctx);
-	for (size_t i = 0; i < q->n; i++) {
-		X509_EXTENSION *e = X509V3_EXT_conf_nid(NULL, &ctx, q->extensions[i].nid,
-							q->extensions[i].value);
-		bool ok = e && X509_add_ext(x, e, -1) == 1;
-
-		X509_EXTENSION_free(e);
-		if (!ok)
-			return false;
-	}
-	return true;
-}
-
-X509 *authority_sign(const struct authority_request *q)
-{
-	X509 *x = X509_new();
-
-	if (x && X509_set_version(x, X509_VERSION_3) == 1 && authority_put_serial(x) &&
-	    authority_put_names(x, q) &&
-	    X509_gmtime_adj(X509_getm_notBefore(x), -CLOCK_SKEW) &&
-	    X509_gmtime_adj(X509_getm_notAfter(x), q->seconds) &&
-	    X509_set_pubkey(x, q->key) == 1 && authority_put_extensions(x, q) &&
-	    X509_sign(x, q->signer, EVP_sha256()) != 0)
-		return x;
-	X509_free(x);
-	return NULL;
-}
+#define CA_SECONDS (3653L * 86400) /* ten years */
+#define CERT_BEGIN "-----BEGIN CERTIFICATE-----\n"
+#define CERT_END   "-----END CERTIFICATE-----\n"
 
 /* ------------------------------------------------------------------------ creation */
 
@@ -100,7 +36,7 @@ static bool authority_name(char ret[64])
 
 static int authority_make_pem(BIO *out, struct warren_error *err)
 {
-	static const struct authority_extension extensions[] = {
+	static const struct certificate_extension extensions[] = {
 		{ NID_basic_constraints, "critical,CA:TRUE,pathlen:0" },
 		{ NID_key_usage, "critical,keyCertSign,cRLSign" },
 		{ NID_subject_key_identifier, "hash" },
@@ -111,20 +47,20 @@ static int authority_make_pem(BIO *out, struct warren_error *err)
 	};
 	EVP_PKEY *key = EVP_EC_gen("P-256");
 	char name[64];
-	const struct authority_request q = { .signer = key,
-					     .key = key,
-					     .subject = name,
-					     .seconds = CA_SECONDS,
-					     .extensions = extensions,
-					     .n = ARRAY_SIZE(extensions) };
-	X509 *cert = key && authority_name(name) ? authority_sign(&q) : NULL;
+	const struct certificate_request q = { .signer = key,
+					       .key = key,
+					       .subject = name,
+					       .seconds = CA_SECONDS,
+					       .extensions = extensions,
+					       .n = ARRAY_SIZE(extensions) };
+	X509 *cert = key && authority_name(name) ? certificate_sign(&q) : NULL;
 	bool ok = cert &&
 		  PEM_write_bio_PrivateKey(out, key, NULL, NULL, 0, NULL, NULL) == 1 &&
 		  PEM_write_bio_X509(out, cert) == 1;
 
 	X509_free(cert);
 	EVP_PKEY_free(key);
-	return ok ? 0 : authority_fail(err, "create the certificate authority");
+	return ok ? 0 : certificate_fail(err, "create the certificate authority");
 }
 
 int authority_create(const char *path, struct warren_error *err)

@@ -14,7 +14,7 @@ from client_world import w, environ, call, call_json, sandbox, main  # pylint: d
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
           "wait", "port", "token", "backends", "attach", "stop", "start", "hibernate", "restart", "kill", "rename", "mcp",
-          "code", "network", "secret", "volume", "diff", "undo", "reset", "fork", "snapshot")
+          "code", "network", "secret", "volume", "diff", "undo", "reset", "fork", "snapshot", "cert")
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm"), "secret": ("set", "ls", "rm"),
          "volume": ("create", "ls", "inspect", "cp", "rm", "prune"),
          "snapshot": ("create", "ls", "inspect", "tag", "rm")}
@@ -169,8 +169,8 @@ def serve_check_reports_what_would_make_a_start_fail():
 def no_option_accepts_an_invalid_value():
     """Gives each option of each command an invalid value. Client or service must answer with one line that names the
     option."""
-    # These options accept any bytes: names of variables, programs, or objects that may not exist.
-    any_bytes = {"env", "env-file", "shell", "exec", "session", "sandbox"}
+    # These options accept any bytes: names of variables, programs, directories, or objects that may not exist.
+    any_bytes = {"dir", "env", "env-file", "shell", "exec", "session", "sandbox"}
     with sandbox() as box:
         call("exec", box, "true")
         # The arguments that a command needs, so that only its options are invalid.

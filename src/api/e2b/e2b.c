@@ -193,14 +193,20 @@ static bool is_api_host(const char *domain, const struct http_request *req)
 
 /*
  * Ports by host name are served here only if a client of this API created the sandbox;
- * otherwise v1 serves them, which requires a token.
+ * otherwise v1 serves them, which requires a token. A sandbox that is gone may have been
+ * either; only clients of v1 have a token.
  */
-static bool e2b_is_own(const struct e2b *e, const struct target *t)
+static bool e2b_is_own(const struct e2b *e, const struct target *t,
+		       const struct http_request *req)
 {
 	const struct sandbox *sandbox = sandbox_find(e->v1->service, NULL, t->id);
 
-	return t->port == ENVD_PORT || t->port == INTERPRETER_PORT ||
-	       (sandbox && e2b_label(sandbox, E2B_LABEL_TEMPLATE));
+	if (t->port == ENVD_PORT || t->port == INTERPRETER_PORT)
+		return true;
+	if (sandbox)
+		return e2b_label(sandbox, E2B_LABEL_TEMPLATE) != NULL;
+	return t->id[0] && !http_header(req, "Authorization") &&
+	       !access_is_owner(e->v1->owner, req->peer);
 }
 
 bool e2b_wants(const struct e2b *e, const struct http_request *req)
@@ -213,7 +219,7 @@ bool e2b_wants(const struct e2b *e, const struct http_request *req)
 	if (target_from_headers(req, &t))
 		return true;
 	if (target_from_host(domain, req, &t))
-		return e2b_is_own(e, &t);
+		return e2b_is_own(e, &t, req);
 	if (is_api_host(domain, req))
 		return strncmp(req->path, "/v1/", 4) != 0;
 	if (strcmp(req->path, "/files") == 0)
