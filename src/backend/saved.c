@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/hosts.h"
+#include "os/tree_copy.h"
 #include "os/tree_walk.h"
 
 /* A part of a filesystem that stays free, and limits for it. */
@@ -55,7 +56,9 @@ void saved_look_at_space(int dir, struct saved_space *ret)
 						  : size / KEEP_PART;
 	ret->bytes = free > ret->keep ? free - ret->keep : 0;
 	if (fs.f_files)
-		ret->files = fs.f_favail;
+		ret->files = fs.f_favail > TREE_COPY_KEEP_INODES
+				     ? fs.f_favail - TREE_COPY_KEEP_INODES
+				     : 0;
 }
 
 static int saved_count_one(struct tree_walk *w, const struct tree_pair *pair)

@@ -33,9 +33,8 @@
 #define SEND_SIZE    (16UL << 20)
 #define NAMES_MAX    (256UL << 20) /* maximum size of the names of directories */
 /* With tree_copy.keep_free: */
-#define SEND_KEEP   (4UL << 20) /* bytes that are copied between two checks */
-#define KEEP_EVERY  64          /* files that are copied between two checks */
-#define KEEP_INODES 1024
+#define SEND_KEEP  (4UL << 20) /* bytes that are copied between two checks */
+#define KEEP_EVERY 64          /* files that are copied between two checks */
 
 struct copy_entry {
 	uint64_t ino;
@@ -225,7 +224,7 @@ static int copy_check_free(const struct tree_copy *c, int to, uint64_t more)
 		return -errno;
 	if (fs.f_blocks && (uint64_t)fs.f_bavail * fs.f_frsize < c->keep_free + more)
 		return -ENOSPC;
-	return fs.f_files && fs.f_favail < KEEP_INODES ? -ENOSPC : 0;
+	return fs.f_files && fs.f_favail < TREE_COPY_KEEP_INODES ? -ENOSPC : 0;
 }
 
 static int copy_range(struct tree_copy *c, int from, int to, off_t at, off_t end)

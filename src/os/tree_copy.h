@@ -22,7 +22,8 @@
 
 #include "base/error.h"
 
-#define TREE_COPY_DEPTH_MAX 500
+#define TREE_COPY_DEPTH_MAX   500
+#define TREE_COPY_KEEP_INODES 1024 /* stay free with tree_copy.keep_free */
 
 /* Which attributes are the marks of an overlay. */
 enum tree_copy_marks {

@@ -58,14 +58,14 @@ class FaultyWorld(World):
 
 
 @contextlib.contextmanager
-def small_disk(kind, size=128 * MIB):
-    """Creates a directory on a filesystem of @size bytes."""
+def small_disk(kind, size=128 * MIB, inodes=0):
+    """Creates a directory on a filesystem of @size bytes, a tmpfs with at most so many @inodes (0: any number)."""
     at = tempfile.mkdtemp(prefix="warren-disk-")
     os.chmod(at, 0o755)
     image = f"{at}.img"
     try:
         if kind == "tmpfs":
-            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "warren-test", at], check=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755,nr_inodes={inodes}", "warren-test", at], check=True)
         else:
             with open(image, "wb") as f:
                 f.truncate(size)

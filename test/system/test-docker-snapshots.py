@@ -126,6 +126,22 @@ def a_sandbox_continues_if_the_disk_of_the_service_is_full():
 
 
 @test
+def too_many_files_are_refused_before_the_sandbox_is_paused():
+    with small_disk("tmpfs", 64 * MIB, inodes=5000) as at, PauseProxy(docker()) as d, world(d, state=at) as w:
+        box, pauses = make(w), []
+        d.pause = lambda: pauses.append(1)
+        # They fit, but not if 1024 inodes stay free.
+        files = os.statvfs(at).f_favail - 512
+        sh(w, box, f"cd /srv; i=0; while [ $i -lt {files} ]; do : >$i; i=$((i+1)); done")
+        refused(snapshot(w, box), 507, "disk_full", "its files need ", " inodes are free")
+        eq((pauses, w.state_of(box)), ([], "running"))
+        sh(w, box, f"cd /srv; i=0; while [ $i -lt 1024 ]; do rm $i; i=$((i+1)); done")
+        snapshot(w, box, status=201)  # the control: they fit now
+        eq(pauses, [1])
+        w.delete(box)
+
+
+@test
 def a_part_of_the_disk_stays_free_during_a_copy():
     """Others use up the space between the check and the copy."""
     with small_disk("tmpfs", 96 * MIB) as at, PauseProxy(docker()) as d, world(d, state=at) as w:
