@@ -10,6 +10,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -472,6 +473,42 @@ def a_reset_is_completed_whenever_the_service_is_killed():
     reset(box)
     eq(sh(box, "echo /srv/*"), "/srv/*\n")
     w.delete(box)
+
+
+@test
+def deletions_begin_although_many_snapshots_are_being_created():
+    """The warden is stopped, so that they stay incomplete."""
+    with World() as v:
+        tokens, asking = [v.token("read", "write", tenant=f"t{i}") for i in range(2)], []
+        boxes = [(v.create(image="host", token=token), token) for token in tokens for _ in range(4)]
+        for name in ("kept", "gone"):
+            v.ask("POST", f"/v1/sandboxes/{boxes[0][0]}/snapshots", {"name": name}, token=tokens[0], status=201)
+
+        def ask(box, token):
+            with v.client(token) as c:
+                c.ask("POST", f"/v1/sandboxes/{box}/snapshots", {})
+        os.kill(v.warden, signal.SIGSTOP)
+        try:
+            for box in boxes:
+                asking.append(threading.Thread(target=ask, args=box))
+                asking[-1].start()
+            until(lambda: v.rows("SELECT count(*) FROM snapshots WHERE state = 0") == [(len(boxes),)], "they do not begin")
+            v.ask("POST", "/v1/snapshots/kept/tag", {"name": "kept:2"}, token=tokens[0], status=200)  # looks for leftovers
+            since = time.monotonic()
+            v.ask("DELETE", "/v1/snapshots/gone", token=tokens[0], status=204)
+            # The service waits this long for a deletion that has begun.
+            ok(time.monotonic() - since >= 4.9, "the deletion has not begun")
+        finally:
+            os.kill(v.warden, signal.SIGCONT)
+        for t in asking:
+            t.join()
+        eq(v.rows("SELECT count(*) FROM snapshots WHERE state = 1"), [(len(boxes) + 1,)])
+        for box, token in boxes:
+            v.delete(box, token=token)
+        for token in tokens:
+            for s in v.get("/v1/snapshots", token=token)["snapshots"]:
+                v.ask("DELETE", f"/v1/snapshots/{s['id']}", token=token, status=204)
+        until(lambda: v.rows("SELECT count(*) FROM snapshots") == [(0,)], lambda: v.rows("SELECT * FROM snapshots"), seconds=90)
 
 
 @test

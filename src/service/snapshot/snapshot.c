@@ -670,39 +670,54 @@ void snapshot_create(struct sandbox *sandbox, const struct snapshot_request *req
 /* -------------------------------------------------------------------- leftovers */
 
 struct snapshot_sweep {
-	size_t n;
+	struct service *service;
+	size_t n, max;
 	char id[SNAPSHOT_SWEEP_MAX][ID_LEN + 1];
 };
 
+/* Snapshots that are being created or deleted are not left over. */
 static int snapshot_sweep_take(void *ctx, const char *id)
 {
 	struct snapshot_sweep *all = ctx;
 
-	(void)snprintf(all->id[all->n++], ID_LEN + 1, "%s", id);
+	if (all->n < all->max && !snapshot_is_busy(all->service, id))
+		(void)snprintf(all->id[all->n++], ID_LEN + 1, "%s", id);
 	return 0;
 }
 
-/* After a failure, a single deletion shows whether others can succeed. */
+static size_t snapshot_count_ops(struct service *s)
+{
+	size_t n = 0;
+
+	for (const struct snapshot_op *op = snapshot_module(s)->ops; op; op = op->next)
+		n++;
+	return n;
+}
+
+/*
+ * After a failure, a single deletion shows whether others can succeed. Among the rows are
+ * at most as many busy ones as there are operations.
+ */
 static void snapshot_gc(struct service *s)
 {
 	struct snapshot_module *m = snapshot_module(s);
-	const size_t max = m->retry_ms ? 1 : SNAPSHOT_SWEEP_MAX;
-	struct snapshot_sweep all = { 0 };
+	struct snapshot_sweep all = { .service = s,
+				      .max = m->retry_ms ? 1 : SNAPSHOT_SWEEP_MAX };
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	size_t n = 0;
 
 	if (m->retrying)
 		return;
-	if (db_each_dead_snapshot(s->db, max, snapshot_sweep_take, &all, &ignored) < 0) {
+	if (db_each_dead_snapshot(s->db, all.max + snapshot_count_ops(s),
+				  snapshot_sweep_take, &all, &ignored) < 0) {
 		snapshot_retry(s);
 		return;
 	}
-	m->more = all.n == max;
+	m->more = all.n == all.max;
 	for (size_t i = 0; i < all.n; i++) {
 		struct snapshot_op *op = NULL;
 
-		if (!snapshot_is_busy(s, all.id[i]) &&
-		    db_delete_snapshot(s->db, all.id[i], &ignored) == 0)
+		if (db_delete_snapshot(s->db, all.id[i], &ignored) == 0)
 			op = snapshot_op_new(s, "", "");
 		if (!op)
 			continue;
@@ -710,7 +725,7 @@ static void snapshot_gc(struct service *s)
 		snapshot_op_delete(op);
 		n++;
 	}
-	/* All that were found may be busy, and others not. */
+	/* The database cannot be written to. */
 	if (m->more && n == 0)
 		snapshot_retry(s);
 }
