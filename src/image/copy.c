@@ -165,12 +165,15 @@ int copy_open_dir(int at, const char *path)
 			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-void copy_remove_tree(int at, const char *name)
+void copy_remove_part(int at, const char *name, uint64_t *max)
 {
 	struct dirent *e;
 	DIR *d;
 	int fd;
 
+	if (*max == 0)
+		return;
+	--*max;
 	if (unlinkat(at, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
 		return;
 	/* The mode of an image's directory may deny access even to its owner. */
@@ -178,12 +181,19 @@ void copy_remove_tree(int at, const char *name)
 		(void)!fchmodat(at, name, 0700, 0);
 	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	d = fd < 0 ? NULL : fdopendir(fd);
-	while (d && (e = readdir(d)))
+	while (d && *max > 0 && (e = readdir(d)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			copy_remove_tree(fd, e->d_name);
+			copy_remove_part(fd, e->d_name, max);
 	if (d)
 		(void)closedir(d);
 	(void)unlinkat(at, name, AT_REMOVEDIR);
+}
+
+void copy_remove_tree(int at, const char *name)
+{
+	uint64_t max = UINT64_MAX;
+
+	copy_remove_part(at, name, &max);
 }
 
 struct copy_removal {

@@ -3,6 +3,8 @@
 #ifndef IMAGE_COPY_H
 #define IMAGE_COPY_H
 
+#include <stdint.h>
+
 /*
  * Copy "/@path" to @path below @root, and create parent directories. Only directories,
  * symbolic links and world-readable regular files are copied. If "/@path" is a link, the
@@ -14,6 +16,8 @@ int copy_from_host(int root, const char *path);
 int copy_open_dir(int at, const char *path);
 /* Remove a tree like rm -rf, without following links. Errors are ignored. */
 void copy_remove_tree(int at, const char *name);
+/* The same, until *@max files and directories were looked at, which is counted down. */
+void copy_remove_part(int at, const char *name, uint64_t *max);
 /*
  * The same, with several threads: on some file systems, removing a file waits for the
  * disk, and threads wait at the same time.

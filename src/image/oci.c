@@ -84,18 +84,6 @@ int oci_record(const struct store *s, struct store_image *image, const char *man
 	return r < 0 || !name ? r : store_tag(s, name, image->id, err);
 }
 
-/* Remove incomplete files of other processes, if no other process is working. */
-void oci_tidy(const struct store *s)
-{
-	struct store_collected ignored;
-
-	if (store_lock(s, true, false) < 0)
-		return;
-	(void)store_collect(s, &ignored);
-	store_unlock(s);
-	store_sweep(s);
-}
-
 /* ------------------------------------------------------------------- pull */
 
 struct pull {
@@ -289,7 +277,7 @@ int oci_pull(const struct store *s, const struct ref *ref, const struct oci_opti
 	char text[REF_TEXT_MAX];
 	int r;
 
-	oci_tidy(s);
+	store_tidy(s, false);
 	r = oci_work_open(&p.work, s, o, err);
 	if (r == 0)
 		r = oci_lock(s, o, err);
@@ -300,7 +288,7 @@ int oci_pull(const struct store *s, const struct ref *ref, const struct oci_opti
 	pull_done(&p);
 	store_unlock(s);
 	if (r < 0) {
-		oci_tidy(s);
+		store_tidy(s, true);
 		ref_text(ref, text);
 		/* Errors of the registry already contain the name. */
 		return strstr(err->msg, text) ? r : error_wrap(err, "pull %s", text);

@@ -17,6 +17,5 @@ bool oci_unpack_cancelled(void *ctx);
 const char *oci_wanted_platform(const struct oci_options *o);
 int oci_record(const struct store *s, struct store_image *image, const char *manifest,
 	       const char *config, const struct ref *name, struct warren_error *err);
-void oci_tidy(const struct store *s);
 
 #endif /* IMAGE_OCI_INTERNAL_H */

@@ -367,14 +367,14 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 	};
 	int r;
 
-	oci_tidy(s);
+	store_tidy(s, false);
 	r = oci_lock(s, o, err);
 	if (r < 0)
 		return r;
 	r = load_dir(&l, err);
 	store_unlock(s);
 	if (r < 0)
-		oci_tidy(s);
+		store_tidy(s, true);
 	return r;
 }
 
@@ -401,7 +401,7 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	struct store_new spool = { .fd = -1 };
 	int r;
 
-	oci_tidy(s);
+	store_tidy(s, false);
 	r = load_new_work(s, o, &spool, err);
 	if (r < 0)
 		return r;
@@ -416,7 +416,7 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	}
 	store_drop_layer(s, &spool);
 	if (r < 0)
-		oci_tidy(s);
+		store_tidy(s, true);
 	return r;
 }
 
@@ -579,7 +579,7 @@ int oci_import(const struct store *s, int fd, const struct ref *name,
 	struct unpack_result res = { 0 };
 	int r;
 
-	oci_tidy(s);
+	store_tidy(s, false);
 	r = load_new_work(s, o, &layer, err);
 	if (r < 0)
 		return r;
@@ -592,6 +592,6 @@ int oci_import(const struct store *s, int fd, const struct ref *name,
 	}
 	store_drop_layer(s, &layer);
 	if (r < 0)
-		oci_tidy(s);
+		store_tidy(s, true);
 	return r;
 }

@@ -23,6 +23,7 @@
 #define LOCK_PREFIX    ".lock-"
 #define REMOVED_PREFIX ".removed-"
 #define JSON_MAX       (16U << 20)
+#define TIDY_MAX       1000 /* files of others that store_tidy() removes */
 
 int store_lock(const struct store *s, bool exclusive, bool wait)
 {
@@ -411,34 +412,59 @@ static int note_layers(void *ctx, const char *id)
 }
 
 /* Let store_sweep() remove the directory @name of s->data. */
-static void store_set_aside(const struct store *s, const char *name)
+static void store_set_aside(const struct store *s, const char *name,
+			    struct store_collected *by)
 {
-	char aside[sizeof(REMOVED_PREFIX) + ID_LEN], id[ID_LEN + 1];
+	char aside[sizeof(by->aside) + 16];
 
-	id_make(id);
-	(void)snprintf(aside, sizeof(aside), REMOVED_PREFIX "%s", id);
+	(void)snprintf(aside, sizeof(aside), "%s%u", by->aside, by->n_aside++);
 	if (renameat(s->data, name, s->data, aside) < 0)
 		copy_remove_large(s->data, name);
 }
 
-void store_sweep(const struct store *s)
+/* Remove directories that were set aside, with this prefix; @max: NULL: all of them. */
+static void store_sweep_part(const struct store *s, const char *prefix, uint64_t *max)
 {
 	DIR *d = open_list(s->data);
 	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	while (d && (!max || *max > 0) && (e = readdir(d))) {
 		AUTO_CLOSE int fd = -1;
 
-		if (strncmp(e->d_name, REMOVED_PREFIX, strlen(REMOVED_PREFIX)) != 0)
+		if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
 			continue;
 		fd = openat(s->data, e->d_name,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		/* The lock belongs to this process, and ends with it. */
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+			continue;
+		if (max)
+			copy_remove_part(s->data, e->d_name, max);
+		else
 			copy_remove_large(s->data, e->d_name);
 	}
 	if (d)
 		(void)closedir(d);
+}
+
+void store_sweep(const struct store *s)
+{
+	store_sweep_part(s, REMOVED_PREFIX, NULL);
+}
+
+void store_tidy(const struct store *s, bool failed)
+{
+	struct store_collected found;
+	uint64_t max = TIDY_MAX;
+
+	if (store_lock(s, true, false) < 0)
+		return;
+	(void)store_collect(s, &found);
+	store_unlock(s);
+	if (failed)
+		store_sweep_part(s, found.aside, NULL);
+	else
+		store_sweep_part(s, REMOVED_PREFIX, &max);
 }
 
 /* Does a process still use this directory of store_new_work()? */
@@ -450,25 +476,23 @@ static bool store_work_is_used(int dir, const char *name)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-static unsigned remove_new(const struct store *s, int dir)
+static void remove_new(const struct store *s, int dir, struct store_collected *ret)
 {
 	DIR *d = open_list(dir);
 	struct dirent *e;
-	unsigned n = 0;
 
 	while (d && (e = readdir(d))) {
 		if (strncmp(e->d_name, NEW_PREFIX, strlen(NEW_PREFIX)) != 0 ||
 		    store_work_is_used(dir, e->d_name))
 			continue;
 		if (dir == s->data)
-			store_set_aside(s, e->d_name);
+			store_set_aside(s, e->d_name, ret);
 		else
 			copy_remove_tree(dir, e->d_name);
-		n++;
+		ret->leftovers++;
 	}
 	if (d)
 		(void)closedir(d);
-	return n;
 }
 
 /*
@@ -550,7 +574,7 @@ static void remove_layers(const struct store *s, const struct names *used,
 	d = open_list(s->data);
 	while (d && !kept.failed && (e = readdir(d)))
 		if (e->d_name[0] != '.' && !store_write_noted(&kept, e->d_name))
-			store_set_aside(s, e->d_name);
+			store_set_aside(s, e->d_name, ret);
 	if (d)
 		(void)closedir(d);
 	free(kept.list);
@@ -586,15 +610,19 @@ static void remove_steps(const struct store *s)
 int store_collect(const struct store *s, struct store_collected *ret)
 {
 	struct names used = { .store = s };
+	char id[ID_LEN + 1];
 	int r;
 
 	*ret = (struct store_collected){ .leftovers = remove_recordless(s) };
+	id_make(id);
+	(void)snprintf(ret->aside, sizeof(ret->aside), REMOVED_PREFIX "%s-", id);
 	r = store_each_image(s, note_layers, &used);
 	if (r == 0 && used.failed)
 		r = -ENOMEM;
 	if (r == 0) {
-		ret->leftovers += remove_new(s, s->images) + remove_new(s, s->refs) +
-				  remove_new(s, s->data);
+		remove_new(s, s->images, ret);
+		remove_new(s, s->refs, ret);
+		remove_new(s, s->data, ret);
 		remove_layers(s, &used, ret);
 		remove_steps(s);
 	}

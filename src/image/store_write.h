@@ -77,6 +77,9 @@ int store_remove_image(const struct store *s, const char *id);
 struct store_collected {
 	unsigned images, layers, leftovers;
 	uint64_t bytes;
+	/* What was set aside: the beginning of the names, and their number. */
+	char aside[32];
+	unsigned n_aside;
 };
 /*
  * Remove layers that no image uses, and incomplete leftovers. Needs the exclusive lock,
@@ -88,6 +91,13 @@ int store_collect(const struct store *s, struct store_collected *ret);
  * store must not be locked, because this may take minutes.
  */
 void store_sweep(const struct store *s);
+/*
+ * For a process that adds an image: collect garbage, unless another process is adding
+ * one. Before, remove only a few of the files that were set aside, because the client
+ * should not wait for the removal of what others have left. After it has @failed, remove
+ * all files that this call sets aside, among them its own.
+ */
+void store_tidy(const struct store *s, bool failed);
 
 /* Read a JSON file of an image, "manifest.json" or "config.json". The caller frees it. */
 int store_read_json(const struct store *s, const char *id, const char *name, char **ret);

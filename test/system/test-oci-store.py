@@ -281,6 +281,38 @@ def what_a_killed_removal_leaves_is_removed():
 
 
 @test
+def adding_an_image_does_not_wait_for_the_removal_of_many_files():
+    s = Store()
+    s.image("prune")
+    archive = layout(f"{folder()}/layout", {"small:1": simple("small")})
+
+    def leave(n):
+        left = f"{s.path}/layers/d/.removed-abc"
+        os.makedirs(f"{left}/sub")
+        for i in range(n):
+            with open(f"{left}/sub/{i}", "wb"):
+                pass
+
+    def count():
+        return sum(len(files) for path in glob.glob(f"{s.path}/layers/d/.removed-*") for _, _, files in os.walk(path))
+    leave(4000)
+    for _ in range(2):
+        before = count()
+        s.image("import", "-q", archive)
+        ok(0 < before - count() <= 1000, f"{before} files, then {count()}")
+    s.bad("pull", f"{registry().host}/tidy/none:1", words=["tidy/none"])
+    ok(count() > 0, "a failed pull has removed the files of others")
+    s.image("prune")
+    eq(count(), 0)
+    # The control: few files are removed at once.
+    leave(10)
+    s.image("import", "-q", archive)
+    eq(count(), 0)
+    s.image("rm", "small:1")
+    s.empty()
+
+
+@test
 def an_image_in_use_can_be_untagged():
     s, image = Store(), simple("running")
     ref = registry().push(image, "busy/x", "1")

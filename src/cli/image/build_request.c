@@ -255,18 +255,6 @@ static bool build_request_cancelled(void *ctx UNUSED)
 	return build_cancelled();
 }
 
-/* Remove what killed builds have left. */
-static void build_request_tidy(const struct store *s)
-{
-	struct store_collected ignored;
-
-	if (store_lock(s, true, false) < 0)
-		return;
-	(void)store_collect(s, &ignored);
-	store_unlock(s);
-	store_sweep(s);
-}
-
 static int build_request_unpack(struct build *b, struct store_new *dir,
 				struct warren_error *err)
 {
@@ -276,7 +264,7 @@ static int build_request_unpack(struct build *b, struct store_new *dir,
 	struct unpack_result ignored;
 	int r;
 
-	build_request_tidy(&b->store);
+	store_tidy(&b->store, false);
 	r = build_work_new(&b->store, dir, err);
 	if (r < 0)
 		return r;
