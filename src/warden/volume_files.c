@@ -216,9 +216,78 @@ static int volume_stat(int root, const struct warden_proto_volume *m, struct buf
 	return r < 0 ? volume_path_fail(m, -r, "inspect", err) : 0;
 }
 
-static int volume_compare_names(const struct dirent **a, const struct dirent **b)
+/*
+ * The first @max names of a directory, in their order. A directory may have more names
+ * than fit into memory, so only twice as many are kept at a time.
+ */
+struct volume_names {
+	char **all;
+	size_t n, room, max;
+	bool cut; /* there are more */
+};
+
+static int volume_compare_names(const void *a, const void *b)
 {
-	return strcmp((*a)->d_name, (*b)->d_name);
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void volume_names_sort(struct volume_names *v)
+{
+	if (v->n > 1)
+		qsort(v->all, v->n, sizeof(*v->all), volume_compare_names);
+	while (v->n > v->max) {
+		v->cut = true;
+		free(v->all[--v->n]);
+	}
+}
+
+static int volume_names_add(struct volume_names *v, const char *name)
+{
+	char *copy;
+
+	if (v->n == 2 * v->max + 64)
+		volume_names_sort(v);
+	if (v->n == v->room) {
+		size_t room = v->room ? 2 * v->room : 64;
+		char **all = reallocarray(v->all, room, sizeof(*all));
+
+		if (!all)
+			return -ENOMEM;
+		v->all = all;
+		v->room = room;
+	}
+	copy = strdup(name);
+	if (!copy)
+		return -ENOMEM;
+	v->all[v->n++] = copy;
+	return 0;
+}
+
+static void volume_names_done(struct volume_names *v)
+{
+	while (v->n > 0)
+		free(v->all[--v->n]);
+	free(v->all);
+}
+
+static int volume_names_read(struct volume_names *v, int dir)
+{
+	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 0), r = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d) {
+		r = -errno;
+		if (fd >= 0)
+			(void)close(fd);
+		return r;
+	}
+	while (r == 0 && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			r = volume_names_add(v, e->d_name);
+	(void)closedir(d);
+	volume_names_sort(v);
+	return r;
 }
 
 static int volume_scan(int dir, unsigned depth, struct volume_entries *to);
@@ -240,34 +309,21 @@ static int volume_scan_one(int dir, const char *name, unsigned depth,
 }
 
 /*
- * Sorted by name, so that a client that lists again finds the same order. The names of
- * all levels are counted before the first one is used, which limits the memory that they
- * need.
+ * Sorted by name, so that a client that lists again finds the same order. The names of a
+ * directory are counted before the first one is used, so that those of all levels
+ * together do not exceed the maximum.
  */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as WIRE_VOLUME_DEPTH_MAX */
 static int volume_scan(int dir, unsigned depth, struct volume_entries *to)
 {
-	struct dirent **names = NULL;
-	int n = scandirat(dir, ".", &names, NULL, volume_compare_names), r = 0;
-	size_t count = n > 2 ? (size_t)n - 2 : 0; /* without "." and ".." */
+	CLEANUP(volume_names_done) struct volume_names names = { .max = to->left };
+	int r = volume_names_read(&names, dir);
 
-	if (n < 0)
-		return -errno;
-	if (count > to->left && to->deep > 0)
+	if (r == 0 && names.cut && to->deep > 0)
 		r = -E2BIG;
-	count = count < to->left ? count : to->left;
-	to->left -= count;
-	for (int i = 0; i < n; i++) {
-		const char *name = names[i]->d_name;
-
-		if (r == 0 && count > 0 && strcmp(name, ".") != 0 &&
-		    strcmp(name, "..") != 0) {
-			r = volume_scan_one(dir, name, depth, to);
-			count--;
-		}
-		free(names[i]);
-	}
-	free(names);
+	to->left -= names.n;
+	for (size_t i = 0; r == 0 && i < names.n; i++)
+		r = volume_scan_one(dir, names.all[i], depth, to);
 	return r < 0 ? r : to->out->failed ? -ENOMEM : 0;
 }
 

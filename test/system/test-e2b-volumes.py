@@ -114,6 +114,27 @@ def parameters_that_are_not_valid_are_refused():
 
 
 @test
+def a_mount_needs_a_volume_and_a_path_that_is_clear():
+    key = w().key()
+    volume = create(key, "mounted")
+    theirs = create(w().key(tenant="other"), "theirs")
+    for mounts in ([{"name": "missing", "path": "/a"}], [{"name": "theirs", "path": "/a"}], [{"name": "mounted"}],
+                   *([{"name": "mounted", "path": p}] for p in ("a", "", "/", "/a/", "/a//b", "/a/../b", "/./a", "/a/..")),
+                   [{"name": "mounted", "path": "/a"}, {"name": "mounted", "path": "/a"}],
+                   [{"name": "mounted", "path": "/a", "size": 1}]):
+        status, body = w().call("POST", "/v2/sandboxes", {"volumeMounts": mounts}, X_API_Key=key)
+        eq((status, body["code"]), (400, 400), f"{mounts}: {body}")
+    status, box = w().call("POST", "/v2/sandboxes", {"volumeMounts": [
+        {"name": "mounted", "path": "/a"}, {"name": "mounted", "path": "/..b"}]}, X_API_Key=key)
+    eq(status, 201, box)
+    shown = [x["volumeMounts"] for x in w().call("GET", "/v2/sandboxes", X_API_Key=key)[1]]
+    eq(shown, [[{"name": "mounted", "path": "/a"}, {"name": "mounted", "path": "/..b"}]])
+    eq(w().call("DELETE", f"/sandboxes/{box['sandboxID']}", X_API_Key=key)[0], 204)
+    destroy(key, volume)
+    destroy(w().key(tenant="other"), theirs)
+
+
+@test
 def the_size_of_a_volume_is_a_limit_for_uploads():
     key = w().key()
     w().ask("POST", "/v1/volumes", {"name": "small", "size": 16 << 20}, token=key, status=201)
@@ -139,6 +160,17 @@ def a_list_of_a_deep_tree_has_a_maximum():
     eq((len(entries), entries[-1]["path"]), (31, f"{path}/end"))
     entries = [e for e in content(volume, "GET", "dir?path=/&depth=3")[1] if e["name"] != "lost+found"]
     eq(len(entries), 3)
+    # More names (of two files) than a list may have, in two directories; each of them can be listed.
+    with w().box(mounts=[{"volume": "deep", "target": "/deep"}], user="root") as box:
+        for name in ("many", "more"):
+            program = f"import os; os.chdir('/deep/{name}'); [os.link('1', str(i)) for i in range(2, 50001)]"
+            r = w().run(box, f'mkdir /deep/{name} && touch /deep/{name}/1 && python3 -c "{program}"')
+            eq(r["result"]["exit_code"], 0, r)
+    status, body = content(volume, "GET", "dir?path=/&depth=2")
+    eq(status, 400)
+    ok("more than 100000 entries" in body["message"], body)
+    status, entries = content(volume, "GET", "dir?path=/many&depth=2")
+    eq((status, [e["name"] for e in entries] == sorted(str(i + 1) for i in range(50000))), (200, True))
     destroy(key, volume)
 
 

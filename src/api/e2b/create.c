@@ -153,12 +153,34 @@ static int create_put_network(const struct body *body, json_t *out, struct api_e
 	return r;
 }
 
+/* A path for a mount is absolute, without redundant parts, and occurs once. */
+static bool create_mount_is_valid(const json_t *list, size_t at)
+{
+	const json_t *path = json_object_get(json_array_get(list, at), "path");
+	const char *text = json_string_value(path);
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < at; i++)
+		if (json_equal(json_object_get(json_array_get(list, i), "path"), path))
+			return false;
+	return n > 1 && text[0] == '/' && text[n - 1] != '/' && !strstr(text, "//") &&
+	       !strstr(text, "/./") && !strstr(text, "/../") &&
+	       strcmp(strrchr(text, '/'), "/.") != 0 &&
+	       strcmp(strrchr(text, '/'), "/..") != 0;
+}
+
 static int create_put_volumes(const struct body *body, json_t *out, struct api_error *err)
 {
 	json_t *list = body_json(body, "volumeMounts"), *value;
-	json_t *mounts = list ? json_array() : NULL;
+	json_t *mounts;
 	size_t i;
 
+	for (i = 0; i < json_array_size(list); i++)
+		if (!create_mount_is_valid(list, i))
+			return create_refuse(err, "volumeMounts",
+					     "each path must be absolute, without '.' "
+					     "and '..', and occur once");
+	mounts = list ? json_array() : NULL;
 	json_array_foreach(list, i, value)
 	{
 		json_t *one =
@@ -328,6 +350,8 @@ static int create_read(struct call *c, int64_t timeout, json_t *request, struct 
 	r = validate_json(body.schema, request, err);
 	if (r == 0)
 		r = wanted_read(c->v1, &c->caller, &body, w, err);
+	if (r < 0 && err->code == API_ERR_VOLUME_NOT_FOUND)
+		err->code = API_ERR_INVALID_REQUEST; /* 404 would mean the template */
 	if (r == 0)
 		r = labels_read(&c->body, template, seconds, labels, err);
 	if (r == 0)
