@@ -641,6 +641,7 @@ static void on_restored(void *ctx, int r UNUSED, const struct warren_error *err 
 	struct api *a = k->api;
 
 	mcp_restore(&a->mcp);
+	e2b_restore(&a->e2b);
 	k->word.sandboxes = service_metrics(a->service)->restored;
 	if (listen_all(a, &k->word.err) < 0)
 		loop_stop(a->loop);

@@ -257,6 +257,18 @@ static const char *const steps[] = {
 
 	/* Main commands that are to end because their sandbox hibernates: until when. */
 	"ALTER TABLE execs ADD COLUMN ends_until INTEGER NOT NULL DEFAULT 0;",
+
+	/* Contexts of the code interpreter. */
+	"CREATE TABLE contexts ("
+	"  id TEXT PRIMARY KEY NOT NULL,"
+	"  sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,"
+	"  language TEXT NOT NULL,"
+	"  cwd TEXT NOT NULL,"
+	"  is_default INTEGER NOT NULL,"
+	"  exec TEXT NOT NULL DEFAULT '',"   /* its kernel */
+	"  state INTEGER NOT NULL DEFAULT 0" /* enum context_state */
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX contexts_of_sandbox ON contexts (sandbox);",
 };
 
 /* Run a pragma and get its value. The text is a constant, because values of pragmas

@@ -287,4 +287,13 @@ const char *const statement_texts[STMT_MAX] = {
 		"events ORDER BY id LIMIT ?1) WHERE clock < ?2 OR id <= ?3) "
 		"AND id < (SELECT max(id) FROM events)",
 	[STMT_DELETE_SESSION] = "DELETE FROM sessions WHERE id = ?",
+
+	[STMT_PUT_CONTEXT] =
+		"INSERT INTO contexts (id, sandbox, language, cwd, is_default, exec, "
+		"state) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+		"is_default = excluded.is_default, exec = excluded.exec, "
+		"state = excluded.state",
+	[STMT_EACH_CONTEXT] = "SELECT id, sandbox, exec, language, cwd, is_default, "
+			      "state FROM contexts ORDER BY id",
+	[STMT_DELETE_CONTEXT] = "DELETE FROM contexts WHERE id = ?",
 };

@@ -79,11 +79,6 @@ def ports_are_public_unless_the_sandbox_says_otherwise():
 
 
 @test
-def the_code_interpreter_keeps_variables_between_cells():
-    python("interpreter")
-
-
-@test
 def the_oldest_supported_python_sdk_works():
     python("old", "old")
 

@@ -48,7 +48,8 @@ def state_is_kept_and_the_last_expression_is_the_result():
         eq(k.run("'it is'").text, "it is", "text without quotes")
         eq(k.run("_").text, "it is")
         eq(k.run("[1, 'a']").events[1], {"type": "result", "is_main_result": True, "text": "[1, 'a']", "extra": {}})
-        eq(k.run("").events[0], {"type": "number_of_executions", "execution_count": 9})
+        event = k.run("").events[0]
+        eq(event, {"type": "number_of_executions", "execution_count": 9, "id": event["id"]})
         eq(k.run("__name__, display.__name__").text, "('__main__', 'display')")
         eq(k.run("from __future__ import annotations").text, None)
         eq(k.run("def g(a: nosuch): pass\ng.__annotations__").text, "{'a': 'nosuch'}")

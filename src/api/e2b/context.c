@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * context.c - run cells in kernels
+ * context.c - contexts, and the start and end of their kernels
  *
- * The service reads the events of a kernel from the journal of its exec, like any other
- * output. A kernel is not trusted: each line must be an object of a known type, and goes
- * only to the client of the cell that runs. If the client of a cell leaves, the cell is
- * interrupted. If a kernel ends, its cell gets an error, and the next cell starts
- * another.
+ * If a kernel ends, its cell gets an error, and the next cell starts another.
  */
 #include "api/e2b/context.h"
 
@@ -19,229 +15,62 @@
 #include "code/language.h"
 #include "config/config.h"
 
-#define KEEPALIVE_MS    5000
-#define READ_MAX        65536 /* a record of the journal has at most this size */
-#define PIECES_PER_TURN 8
-#define REASON_MAX      4096
-#define SWEEP_MS        60000
+#define REASON_MAX 4096
 
-static void context_go_on(struct e2b_context *x);
-static void context_on_sweep(void *ctx);
+/* Numbers of cells of this process differ from those that an earlier one used. */
+#define FIRST_CELL_MASK 0x3fffffff
 
-/* --------------------------------------------------------------------------- cells */
-
-static void cell_free(struct cell *k)
+struct e2b_context *context_ref(struct e2b_context *x)
 {
-	k->timer = loop_timer_free(k->timer);
-	json_decref(k->request);
-	free(k);
+	x->refs++;
+	return x;
 }
 
-/* Send a line to the client of a cell; its end is added. */
-static void cell_send(struct cell *k, const char *line, size_t n)
+void context_unref(struct e2b_context *x)
 {
-	AUTO_BUF struct buf out = BUF_INIT(CODE_KERNEL_LINE_MAX + 2);
-	struct call *c = k->call;
-
-	if (!c || !c->req)
+	if (--x->refs > 0)
 		return;
-	if (!k->begun)
-		call_begin_stream(c, false);
-	k->begun = true;
-	buf_add(&out, line, n);
-	buf_puts(&out, "\n");
-	if (out.failed)
-		http_abort(c->req);
-	else if (http_write(c->req, out.data, out.len) == 1)
-		k->context->blocked = true;
-	loop_timer_set(k->timer, KEEPALIVE_MS);
+	if (x->prev)
+		DLIST_REMOVE(x);
+	context_drop_lines(x);
+	buf_done(&x->reason);
+	free(x);
 }
 
-static void cell_send_text(struct cell *k, const char *line)
+void context_unlist(struct e2b_context *x)
 {
-	cell_send(k, line, strlen(line));
+	bool listed = x->listed;
+
+	x->listed = false;
+	if (listed)
+		context_unref(x);
 }
 
-/* The first cell has ended: answer its client, and let the next begin. */
-static void context_end_cell(struct e2b_context *x)
+/* ------------------------------------------------------------------------ the kernel */
+
+static void context_release_kernel(struct e2b_context *x)
 {
-	struct cell *k = QUEUE_TAKE(x->first, x->tail);
-	struct call *c = TAKE_PTR(k->call);
-
-	x->sent = false;
-	x->blocked = false;
-	if (c) {
-		c->state = NULL;
-		if (c->req && k->begun)
-			(void)http_end(c->req);
-		call_unref(c);
-	}
-	cell_free(k);
-}
-
-/* Tell the client of the first cell that the kernel is gone. */
-static void context_fail_cell(struct e2b_context *x, const char *name, const char *why)
-{
-	AUTO_BUF struct buf out = BUF_INIT(65536);
-	struct json j = { .out = &out };
-	struct cell *k = x->first;
-
-	json_open(&j, NULL, '{');
-	json_str(&j, "type", "error");
-	json_str(&j, "name", name);
-	json_str(&j, "value", why);
-	json_str(&j, "traceback", "");
-	json_close(&j, '}');
-	cell_send(k, out.data, out.len);
-	cell_send_text(k, "{\"type\":\"end_of_execution\"}");
-	context_end_cell(x);
-}
-
-/* ----------------------------------------------------------------- requests to kernels
- */
-
-static void context_ignore(void *ctx UNUSED, int r UNUSED,
-			   const struct warren_error *err UNUSED)
-{
-}
-
-static void context_feed(struct e2b_context *x, json_t *request)
-{
-	char *text = json_dumps(request, JSON_COMPACT | JSON_ENSURE_ASCII);
-	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
-
-	if (text && x->exec) {
-		buf_puts(&out, text);
-		buf_puts(&out, "\n");
-		if (!out.failed)
-			exec_feed(x->exec, out.data, out.len, false, context_ignore,
-				  NULL);
-	}
-	free(text);
-}
-
-static void context_interrupt(struct e2b_context *x, uint64_t n)
-{
-	json_t *request = json_pack("{ss, sI}", "op", "interrupt", "id", (json_int_t)n);
-
-	context_feed(x, request);
-	json_decref(request);
-}
-
-/* ------------------------------------------------------------------- events of kernels
- */
-
-static bool is_event(const char *line, size_t n, bool *ret_end)
-{
-	static const char *const types[] = {
-		"number_of_executions", "stdout", "stderr", "result", "error",
-		"end_of_execution"
-	};
-	struct api_error err = { 0 };
-	json_t *json = body_load(line, n, JSON_ALLOW_NUL, &err);
-	const char *type = json_string_value(json_object_get(json, "type"));
-	bool known = false;
-
-	for (size_t i = 0; type && i < ARRAY_SIZE(types); i++)
-		known = known || strcmp(types[i], type) == 0;
-	*ret_end = known && strcmp(type, "end_of_execution") == 0;
-	json_decref(json);
-	return known;
-}
-
-static void context_take_line(struct e2b_context *x, const char *line, size_t n)
-{
-	bool end = false;
-
-	if (n == 0 || !is_event(line, n, &end))
-		return;
-	if (!x->first || !x->sent)
-		return; /* output between two cells belongs to no client */
-	cell_send(x->first, line, n);
-	if (end)
-		context_end_cell(x);
-}
-
-static void context_take(struct e2b_context *x, const char *data, size_t n)
-{
-	while (n > 0) {
-		const char *end = memchr(data, '\n', n);
-		size_t part = end ? (size_t)(end - data) : n;
-
-		if (x->line.len + part <= CODE_KERNEL_LINE_MAX)
-			buf_add(&x->line, data, part);
-		data += part + (end != NULL);
-		n -= part + (end != NULL);
-		if (!end)
-			return;
-		if (!x->line.failed && x->line.data)
-			context_take_line(x, x->line.data, x->line.len);
-		buf_done(&x->line);
-		x->line = (struct buf)BUF_INIT(CODE_KERNEL_LINE_MAX + 1);
-	}
-}
-
-/* The kernel has ended: its cell gets an error. */
-static void context_kernel_gone(struct e2b_context *x)
-{
-	char why[REASON_MAX + 64];
-
 	exec_watch_cancel(&x->watcher);
 	exec_wait_cancel(&x->ended);
 	exec_hold_cancel(&x->holder);
 	loop_task_cancel(&x->turn);
+	context_drop_lines(x);
 	x->exec = exec_unref(x->exec);
+	x->heard = false;
+}
+
+void context_kernel_gone(struct e2b_context *x)
+{
+	char why[REASON_MAX + 64];
+
 	(void)snprintf(
 		why, sizeof(why), "the kernel has ended, and its variables are lost%s%s",
 		x->reason.len > 0 ? ": " : "", x->reason.len > 0 ? x->reason.data : "");
-	buf_done(&x->line);
-	buf_done(&x->reason);
+	context_release_kernel(x);
+	context_note(x, CONTEXT_IDLE, "");
 	if (x->first && x->sent)
 		context_fail_cell(x, "KernelDied", why);
 	context_go_on(x);
-}
-
-static void context_read(struct e2b_context *x)
-{
-	static char room[READ_MAX]; /* there is one thread */
-	struct warren_error err = WARREN_ERROR_INIT;
-
-	for (int i = 0; i < PIECES_PER_TURN && !x->blocked && x->exec; i++) {
-		struct warren_output o;
-		int r = exec_output(x->exec, x->at, &x->hint, room, sizeof(room), &o,
-				    &err);
-
-		if (r == -EINPROGRESS)
-			break;
-		if (r < 0) {
-			context_kernel_gone(x);
-			return;
-		}
-		x->at = o.cursor;
-		if (o.size == 0) {
-			if (exec_row(x->exec)->ended || exec_lost(x->exec))
-				context_kernel_gone(x);
-			else
-				context_go_on(x);
-			return;
-		}
-		if (o.stream == 1)
-			context_take(x, room, o.size);
-		else if (o.stream == 2)
-			buf_add(&x->reason, room, o.size);
-		if (x->exec && !x->blocked)
-			exec_hold_move(&x->holder, x->at);
-	}
-	if (x->exec && !x->blocked)
-		loop_later(service_loop(x->e2b->v1->service), &x->turn);
-}
-
-static void context_on_turn(void *ctx)
-{
-	struct e2b_context *x = ctx;
-
-	if (x->exec && !x->blocked)
-		context_read(x);
 }
 
 static void context_on_more(struct waiter *w, void *of UNUSED)
@@ -252,65 +81,88 @@ static void context_on_more(struct waiter *w, void *of UNUSED)
 		loop_later(service_loop(x->e2b->v1->service), &x->turn);
 }
 
-/* ---------------------------------------------------------------------------- start */
+void context_use_kernel(struct e2b_context *x, struct exec *exec, uint64_t at)
+{
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	x->exec = exec_ref(exec);
+	x->at = at;
+	x->hint = (struct journal_hint){ 0 };
+	context_drop_lines(x);
+	buf_done(&x->reason);
+	x->reason = (struct buf)BUF_INIT(REASON_MAX);
+	exec_hold(exec, &x->holder, at);
+	if (exec_watch(exec, &x->watcher, &why) < 0)
+		context_stop(x, why.msg);
+	else
+		exec_wait(exec, &x->ended);
+}
+
+/* ----------------------------------------------------------------------------- start */
 
 static void context_start(struct e2b_context *x);
 
-static void context_cannot_start(struct e2b_context *x, const char *why)
+static void context_cannot_start(struct e2b_context *x, const char *why, bool missing)
 {
 	char text[1024];
 
-	(void)snprintf(
-		text, sizeof(text),
-		"the kernel of %s cannot start: %.600s; the image needs the package "
-		"'%s', or what replaces it",
-		x->kernel->name, why, x->kernel->package);
+	(void)snprintf(text, sizeof(text), "the kernel of %s cannot start: %.600s%s%s%s",
+		       x->kernel->name, why,
+		       missing ? "; the image needs the package '" : "",
+		       missing ? x->kernel->package : "",
+		       missing ? "', or what replaces it" : "");
+	x->tool = 0;
 	while (x->first)
 		context_fail_cell(x, "KernelError", text);
+}
+
+/* The kernel has its whole source, so the next process can use it. */
+static void context_on_source(void *ctx, int r, const struct warren_error *err UNUSED)
+{
+	struct e2b_context *x = ctx;
+
+	if (r == 0 && x->exec && !x->e2b->closing)
+		context_note(x, CONTEXT_READY, exec_row(x->exec)->id);
+	context_unref(x);
+}
+
+static void context_take_started(struct e2b_context *x, struct exec *exec)
+{
+	const struct code_kernel *k = x->kernel;
+
+	context_note(x, CONTEXT_UNREADY, exec_row(exec)->id);
+	context_use_kernel(x, exec, 0);
+	if (x->exec)
+		exec_feed(exec, k->source, code_kernel_source_size(k), false,
+			  context_on_source, context_ref(x));
+	context_go_on(x);
 }
 
 static void context_on_started(void *ctx, struct exec *exec,
 			       const struct warren_error *err)
 {
 	struct e2b_context *x = ctx;
-	struct warren_error why = WARREN_ERROR_INIT;
-	const struct code_kernel *k = x->kernel;
 
 	x->starting = false;
-	if (x->removed) {
-		if (exec)
-			exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, context_ignore,
-				    NULL);
-		free(x);
-		return;
-	}
-	if (!exec && err->code == ENOENT) {
+	if (x->e2b->closing) {
+		/* The next process finds it. */
+	} else if (x->removed && exec) {
+		context_kill(x, exec);
+	} else if (x->removed) {
+		context_note(x, CONTEXT_IDLE, "");
+	} else if (exec) {
+		context_take_started(x, exec);
+	} else if (err->code == ENOENT && !strstr(err->msg, "enter the directory")) {
 		x->tool++; /* the next program in the list, if there is one */
 		context_start(x);
-		return;
+	} else {
+		context_note(x, CONTEXT_IDLE, "");
+		context_cannot_start(x, err->msg, false);
 	}
-	if (!exec) {
-		context_cannot_start(x, err->msg);
-		return;
-	}
-	x->exec = exec_ref(exec);
-	x->at = 0;
-	x->hint = (struct journal_hint){ 0 };
-	x->line = (struct buf)BUF_INIT(CODE_KERNEL_LINE_MAX + 1);
-	x->reason = (struct buf)BUF_INIT(REASON_MAX);
-	exec_hold(exec, &x->holder, 0);
-	if (exec_watch(exec, &x->watcher, &why) < 0) {
-		context_stop(x, why.msg);
-		return;
-	}
-	exec_wait(exec, &x->ended);
-	exec_feed(exec, k->source, code_kernel_source_size(k), false, context_ignore,
-		  NULL);
-	context_go_on(x);
+	context_unref(x);
 }
 
-/* The program and its arguments; the first word may list several programs. */
-static bool context_argv(const struct e2b_context *x, char tool[64], const char *argv[16])
+bool context_argv(const struct e2b_context *x, char tool[64], const char *argv[16])
 {
 	size_t n = 0;
 
@@ -327,113 +179,142 @@ static void context_start(struct e2b_context *x)
 {
 	struct service *s = x->e2b->v1->service;
 	struct sandbox *sandbox = sandbox_find(s, NULL, x->sandbox);
-	struct exec_start start = { .input = true,
+	const char *template = sandbox ? e2b_label(sandbox, E2B_LABEL_TEMPLATE) : NULL;
+	char id[64], from[512], tool[64];
+	const char *argv[16], *env[] = { "E2B_SANDBOX=true", id, from, NULL };
+	struct exec_start start = { .argv = argv,
+				    .env = env,
+				    .input = true,
 				    .hold = true,
-				    .cwd = x->cwd[0] ? x->cwd : NULL,
+				    .cwd = x->is_default ? NULL : x->cwd,
 				    .journal = x->e2b->v1->config->journal_default };
-	const char *argv[16];
-	char tool[64];
+	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (!sandbox || !context_argv(x, tool, argv)) {
-		context_cannot_start(x, sandbox ? "its program is not in the image"
-						: "the sandbox is gone");
-		x->tool = 0;
-		return;
+	(void)snprintf(id, sizeof(id), "E2B_SANDBOX_ID=%s", x->sandbox);
+	(void)snprintf(from, sizeof(from), "E2B_TEMPLATE_ID=%s",
+		       template ? template : "");
+	if (!sandbox) {
+		context_cannot_start(x, "the sandbox is gone", false);
+	} else if (!context_argv(x, tool, argv)) {
+		context_note(x, CONTEXT_IDLE, "");
+		context_cannot_start(x, "its program is not in the image", true);
+	} else if (context_save(x, CONTEXT_UNREADY, "", &err) < 0) {
+		context_cannot_start(x, err.msg, false);
+	} else {
+		x->starting = true;
+		exec_start(sandbox, &start, context_on_started, context_ref(x));
 	}
-	start.argv = argv;
-	x->starting = true;
-	exec_start(sandbox, &start, context_on_started, x);
 }
 
-/* Send the next cell, if the kernel is free. */
-static void context_go_on(struct e2b_context *x)
+/* The sandbox is connected again after a restart of the service, or it is lost. */
+static void context_on_usable(void *ctx, int r, const struct warren_error *err)
 {
-	struct cell *k = x->first;
+	struct e2b_context *x = ctx;
 
-	if (!k || x->sent || x->starting)
+	x->starting = false;
+	if (x->e2b->closing) {
+		context_unref(x);
 		return;
+	}
+	if (r == 0)
+		context_settle(x);
+	if (x->restored && !x->removed)
+		context_cannot_start(x, r < 0 ? err->msg : "the sandbox does not run",
+				     false);
+	context_go_on(x);
+	context_unref(x);
+}
+
+static void context_await(struct e2b_context *x)
+{
+	struct sandbox *sandbox = sandbox_find(x->e2b->v1->service, NULL, x->sandbox);
+
+	if (!sandbox) {
+		context_cannot_start(x, "the sandbox is gone", false);
+		return;
+	}
+	x->starting = true;
+	sandbox_use(sandbox, context_on_usable, context_ref(x));
+}
+
+static void context_on_fed(void *ctx, int r, const struct warren_error *err UNUSED)
+{
+	struct e2b_context *x = ctx;
+
+	x->fed = r == 0;
+	context_unref(x);
+}
+
+void context_go_on(struct e2b_context *x)
+{
+	struct buf request;
+
+	if (x->sent || x->starting || x->removed)
+		return;
+	while (x->first && !x->first->call) /* its client left before it began */
+		context_end_cell(x);
+	if (!x->first)
+		return;
+	if (x->restored) {
+		context_await(x);
+		return;
+	}
 	if (!x->exec) {
 		context_start(x);
 		return;
 	}
-	if (!k->call) { /* its client left before it began */
-		context_end_cell(x);
-		context_go_on(x);
-		return;
-	}
-	k->n = ++x->n;
 	x->sent = true;
-	(void)json_object_set_new(k->request, "id", json_integer((json_int_t)k->n));
-	context_feed(x, k->request);
+	x->fed = x->heard = false;
+	request = x->first->request;
+	x->first->request = (struct buf){ 0 };
+	exec_feed(x->exec, request.data, request.len, false, context_on_fed,
+		  context_ref(x));
+	buf_done(&request);
 }
 
-/* ---------------------------------------------------------------------- clients of cells
- */
+/* ----------------------------------------------------------------------------- stop */
 
-static void cell_gone(struct call *c)
+static void context_on_killed(void *ctx, int r, const struct warren_error *err UNUSED)
 {
-	struct cell *k = c->state;
-	struct e2b_context *x = k ? k->context : NULL;
+	struct e2b_context *x = ctx;
 
-	c->state = NULL;
-	if (!k)
-		return;
-	call_unref(TAKE_PTR(k->call));
-	if (x->first == k && x->sent) {
-		x->blocked = false;
-		context_interrupt(x, k->n);
-		loop_later(service_loop(x->e2b->v1->service), &x->turn);
-	}
+	/* Another kernel may have been started since then. */
+	if (!x->e2b->closing && (r == 0 || r == -ESRCH) && !x->exec && !x->starting)
+		context_note(x, CONTEXT_IDLE, "");
+	context_unref(x);
 }
 
-static void cell_on_drained(struct http_request *req)
+void context_kill(struct e2b_context *x, struct exec *exec)
 {
-	struct cell *k = ((struct call *)req->user)->state;
-
-	if (!k)
-		return;
-	k->context->blocked = false;
-	loop_later(service_loop(k->context->e2b->v1->service), &k->context->turn);
+	exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, context_on_killed, context_ref(x));
 }
 
-static void cell_on_timer(void *ctx)
+void context_stop(struct e2b_context *x, const char *why)
 {
-	struct cell *k = ctx;
+	struct exec *exec = x->exec ? exec_ref(x->exec) : NULL;
 
-	if (!k->context->blocked)
-		cell_send_text(k, "{\"type\":\"keepalive\"}");
-	loop_timer_set(k->timer, KEEPALIVE_MS);
+	if (exec || x->restored) /* context_settle() kills a kernel that was restored */
+		context_note(x, CONTEXT_UNREADY, x->exec_id);
+	context_release_kernel(x);
+	if (exec)
+		context_kill(x, exec);
+	(void)exec_unref(exec);
+	while (x->first)
+		context_fail_cell(x, "KernelStopped", why);
 }
 
-static void cell_on_stop(struct call *c, bool last UNUSED)
+void context_remove(struct e2b_context *x, const char *why)
 {
-	const struct cell *k = c->state;
+	bool kernel = x->exec || x->restored;
 
-	if (k && k->begun)
-		http_abort(c->req);
-}
-
-void context_run(struct e2b_context *x, struct call *c, json_t *request)
-{
-	struct cell *k = calloc(1, sizeof(*k));
-
-	if (!k || loop_timer_new(service_loop(c->v1->service), cell_on_timer, k,
-				 &k->timer) < 0) {
-		free(k);
-		json_decref(request);
-		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-		return;
-	}
-	k->context = x;
-	k->call = call_ref(c);
-	k->request = request;
-	c->state = k;
-	c->gone = cell_gone;
-	c->stop = cell_on_stop;
-	c->req->drained = cell_on_drained;
-	loop_timer_set(k->timer, KEEPALIVE_MS);
-	QUEUE_PUT(x->tail, k);
-	context_go_on(x);
+	x->removed = true;
+	if (x->starting)
+		context_note(x, CONTEXT_UNREADY, "");
+	context_stop(x, why);
+	if (!kernel && !x->starting)
+		context_note(x, CONTEXT_IDLE, "");
+	if (!x->restored)
+		context_unlist(x);
 }
 
 /* ------------------------------------------------------------------------ contexts */
@@ -442,7 +323,8 @@ struct e2b_context *context_find(struct e2b *e, const char *sandbox, const char 
 {
 	struct e2b_context *x = e->contexts;
 
-	while (x && (strcmp(x->sandbox, sandbox) != 0 || strcmp(x->id, id) != 0))
+	while (x &&
+	       (x->removed || strcmp(x->sandbox, sandbox) != 0 || strcmp(x->id, id) != 0))
 		x = x->next;
 	return x;
 }
@@ -453,13 +335,13 @@ struct e2b_context *context_default(struct e2b *e, const char *sandbox,
 	struct e2b_context *x = e->contexts;
 
 	/* Languages with the same source share a kernel. */
-	while (x && (strcmp(x->sandbox, sandbox) != 0 || !x->is_default ||
+	while (x && (x->removed || !x->is_default || strcmp(x->sandbox, sandbox) != 0 ||
 		     x->kernel->source != kernel->source))
 		x = x->next;
 	return x;
 }
 
-size_t context_count(const struct e2b *e, const char *sandbox)
+static size_t context_count(const struct e2b *e, const char *sandbox)
 {
 	size_t n = 0;
 
@@ -468,89 +350,70 @@ size_t context_count(const struct e2b *e, const char *sandbox)
 	return n;
 }
 
-struct e2b_context *context_new(struct e2b *e, const char *sandbox,
-				const struct code_kernel *kernel, const char *cwd)
+struct e2b_context *context_alloc(struct e2b *e, const char *sandbox,
+				  const struct code_kernel *kernel)
 {
-	struct e2b_context *x =
-		context_count(e, sandbox) < CONTEXTS_MAX ? calloc(1, sizeof(*x)) : NULL;
+	struct e2b_context *x = calloc(1, sizeof(*x));
 
-	if (!x || (!e->context_timer &&
-		   loop_timer_new(service_loop(e->v1->service), context_on_sweep, e,
-				  &e->context_timer) < 0)) {
-		free(x);
+	if (!x)
 		return NULL;
-	}
-	if (!e->contexts)
-		loop_timer_set(e->context_timer, SWEEP_MS);
+	x->refs = 1;
+	x->listed = true;
 	x->e2b = e;
 	x->kernel = kernel;
+	x->n = (uint64_t)service_time() & FIRST_CELL_MASK;
 	x->tail = &x->first;
 	x->turn = (struct loop_task){ .fn = context_on_turn, .ctx = x };
 	x->watcher = (struct waiter){ .fn = context_on_more, .ctx = x };
 	x->ended = (struct waiter){ .fn = context_on_more, .ctx = x };
-	id_make(x->id);
 	(void)snprintf(x->sandbox, sizeof(x->sandbox), "%s", sandbox);
-	(void)snprintf(x->cwd, sizeof(x->cwd), "%s", cwd ? cwd : "");
 	DLIST_PUSH(e->contexts, x);
 	return x;
 }
 
-void context_stop(struct e2b_context *x, const char *why)
+struct e2b_context *context_new(struct e2b *e, const struct sandbox *sandbox,
+				const struct code_kernel *kernel, const char *cwd,
+				struct warren_error *err)
 {
-	exec_watch_cancel(&x->watcher);
-	exec_wait_cancel(&x->ended);
-	exec_hold_cancel(&x->holder);
-	loop_task_cancel(&x->turn);
-	if (x->exec)
-		exec_signal(x->exec, SIGKILL, WARREN_WHOM_TREE, context_ignore, NULL);
-	x->exec = exec_unref(x->exec);
-	buf_done(&x->line);
-	buf_done(&x->reason);
-	while (x->first)
-		context_fail_cell(x, "KernelStopped", why);
-}
+	const char *id = sandbox_row(sandbox)->id;
+	struct e2b_context *x;
 
-void context_free(struct e2b_context *x)
-{
-	context_stop(x, "the context was removed");
-	DLIST_REMOVE(x);
-	x->removed = true;
-	if (!x->starting)
-		free(x);
-}
-
-/* Forget the contexts of sandboxes that are gone. */
-static void context_on_sweep(void *ctx)
-{
-	struct e2b *e = ctx;
-	struct e2b_context *next;
-
-	for (struct e2b_context *x = e->contexts; x; x = next) {
-		next = x->next;
-		if (!sandbox_find(e->v1->service, NULL, x->sandbox))
-			context_free(x);
+	if (context_count(e, id) >= CONTEXTS_MAX) {
+		(void)error_set(err, EUSERS,
+				"the sandbox has %d contexts: remove one first",
+				CONTEXTS_MAX);
+		return NULL;
 	}
-	if (e->contexts)
-		loop_timer_set(e->context_timer, SWEEP_MS);
+	x = context_alloc(e, id, kernel);
+	if (!x) {
+		(void)error_errno(err, ENOMEM, "create a context");
+		return NULL;
+	}
+	id_make(x->id);
+	x->is_default = !cwd;
+	(void)snprintf(x->cwd, sizeof(x->cwd), "%s",
+		       cwd ? cwd : sandbox_workdir(sandbox));
+	if (context_save(x, CONTEXT_IDLE, "", err) < 0) {
+		context_unlist(x);
+		return NULL;
+	}
+	context_watch(e);
+	return x;
 }
 
 void e2b_forget_contexts(struct e2b *e)
 {
+	e->closing = true;
 	while (e->contexts) {
 		struct e2b_context *x = e->contexts;
 
-		/* The kernel continues to run in its sandbox until the sandbox ends. */
-		exec_watch_cancel(&x->watcher);
-		exec_wait_cancel(&x->ended);
-		exec_hold_cancel(&x->holder);
-		loop_task_cancel(&x->turn);
-		x->exec = exec_unref(x->exec);
+		/* The kernel continues to run in its sandbox; the next process uses it.
+		 */
+		context_release_kernel(x);
+		while (x->first)
+			context_end_cell(x);
 		DLIST_REMOVE(x);
-		buf_done(&x->line);
-		buf_done(&x->reason);
-		x->removed = true; /* a start in progress frees it */
-		if (!x->starting)
-			free(x);
+		context_unlist(x);
 	}
 	e->context_timer = loop_timer_free(e->context_timer);
 }

@@ -20,6 +20,7 @@
  *	file.c		contents of files
  *	volume.c	volumes and their tokens
  *	content.c	files of volumes
+ *	interpreter.c	the code interpreter: its contexts and cells (context.h)
  */
 #ifndef API_E2B_E2B_H
 #define API_E2B_E2B_H
@@ -43,12 +44,16 @@ struct e2b {
 	struct e2b_context *contexts;
 	struct loop_timer
 		*context_timer;         /* forgets contexts of sandboxes that are gone */
+	int64_t restored_at;            /* when sandboxes were restored */
+	bool closing;                   /* contexts are left to the next process */
 	struct loop_timer *timer;       /* forgets processes that ended */
 	struct loop_timer *watch_timer; /* forgets unused watchers */
 };
 
 int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err) MUST_CHECK;
 void e2b_close(struct e2b *e);
+/* The sandboxes are restored: find the kernels of the code interpreter again. */
+void e2b_restore(struct e2b *e);
 /* Return whether the request is meant for this API. */
 bool e2b_wants(const struct e2b *e, const struct http_request *req);
 void e2b_request(struct http_request *req, struct e2b *e);

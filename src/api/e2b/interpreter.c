@@ -54,20 +54,29 @@ static struct e2b_context *interpreter_find(struct call *c, const char *id)
 	return x;
 }
 
+/* @cwd NULL: the default context. NULL: refused. */
 static struct e2b_context *interpreter_new(struct call *c, const struct code_kernel *k,
 					   const char *cwd)
 {
-	struct e2b_context *x = context_new(call_e2b(c), c->route.sandbox, k, cwd);
+	const struct sandbox *sandbox =
+		sandbox_find(c->v1->service, NULL, c->route.sandbox);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct e2b_context *x =
+		sandbox ? context_new(call_e2b(c), sandbox, k, cwd, &err) : NULL;
 
-	if (!x)
-		e2b_refuse(c, 429,
-			   "the sandbox has %d contexts, or memory is short: remove one "
-			   "first",
-			   CONTEXTS_MAX);
+	if (!sandbox)
+		e2b_refuse_gone(c);
+	else if (!x && err.code == EUSERS)
+		e2b_refuse(c, 429, "%s", err.msg);
+	else if (!x)
+		call_fail(c, &err);
 	return x;
 }
 
 /* --------------------------------------------------------------------------- contexts */
+
+/* Languages whose default context exists from the start. */
+static const char *const interpreter_defaults[] = { "python", "javascript" };
 
 static void interpreter_show(struct json *j, const struct e2b_context *x)
 {
@@ -83,9 +92,16 @@ void e2b_contexts_list(struct call *c)
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct json j = { .out = &out };
 
+	for (size_t i = 0; i < ARRAY_SIZE(interpreter_defaults); i++) {
+		const struct code_kernel *k = code_kernel_find(interpreter_defaults[i]);
+
+		if (!context_default(call_e2b(c), c->route.sandbox, k) &&
+		    !interpreter_new(c, k, NULL))
+			return;
+	}
 	json_open(&j, NULL, '[');
 	for (const struct e2b_context *x = call_e2b(c)->contexts; x; x = x->next)
-		if (strcmp(x->sandbox, c->route.sandbox) == 0)
+		if (!x->removed && strcmp(x->sandbox, c->route.sandbox) == 0)
 			interpreter_show(&j, x);
 	json_close(&j, ']');
 	call_json(c, 200, &out);
@@ -121,7 +137,7 @@ void e2b_contexts_delete(struct call *c)
 
 	if (!x)
 		return;
-	context_free(x);
+	context_remove(x, "the context was removed");
 	call_empty(c, 204);
 }
 
@@ -143,7 +159,6 @@ void e2b_interpreter_execute(struct call *c)
 	const char *id = body_text(&c->body, "context_id");
 	const struct code_kernel *k;
 	struct e2b_context *x;
-	json_t *request;
 
 	if (id && *id && body_has(&c->body, "language")) {
 		interpreter_text(c, 400,
@@ -160,18 +175,8 @@ void e2b_interpreter_execute(struct call *c)
 		x = context_default(call_e2b(c), c->route.sandbox, k);
 		if (!x)
 			x = interpreter_new(c, k, NULL);
-		if (x)
-			x->is_default = true;
 	}
-	if (!x)
-		return;
-	request = json_pack("{ss, ss, sO?}", "op", "execute", "code",
-			    body_text(&c->body, "code"), "env_vars",
-			    body_json(&c->body, "env_vars"));
-	if (request && k->language)
-		(void)json_object_set_new(request, "language", json_string(k->language));
-	if (!request)
-		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-	else
-		context_run(x, c, request);
+	if (x)
+		context_run(x, c, body_json(&c->body, "env_vars"),
+			    body_text(&c->body, "code"), k->language);
 }

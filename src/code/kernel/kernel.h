@@ -19,27 +19,29 @@
  * have "language":"typescript" for the kernel of JavaScript. Cells run one after another.
  * An interrupt stops the cell with that id if it is running, and is ignored otherwise, so
  * it cannot stop a later cell; without an id, it stops the cell that is running. SIGINT
- *to the kernel does the same. At the end of its input, the kernel exits.
+ * to the kernel does the same. A line that is not JSON is ignored. At the end of its
+ * input, the kernel exits.
  *
  * Events are JSON objects of ASCII characters, one in each line of at most
  * CODE_KERNEL_LINE_MAX bytes, on the standard output:
  *
- *	{"type":"number_of_executions","execution_count":1}
+ *	{"type":"number_of_executions","execution_count":1,"id":1}
  *	{"type":"stdout","text":"...","timestamp":"2026-01-31T12:00:00.000000Z"}
  *	{"type":"stderr","text":"...","timestamp":"2026-01-31T12:00:00.000000Z"}
  *	{"type":"result","is_main_result":true,"text":"...","extra":{}}
  *	{"type":"error","name":"NameError","value":"...","traceback":"..."}
  *	{"type":"end_of_execution"}
  *
- * Each cell begins with number_of_executions and ends with end_of_execution. A result can
- * also have html, markdown, svg, png, jpeg, pdf, latex, json, javascript, data and chart.
- * Processes and threads that outlive their cell can write stdout and stderr events
- *between two cells.
+ * Each cell begins with number_of_executions, which has its id, and ends with
+ * end_of_execution. The type is the first member, without spaces. A result can also have
+ * html, markdown, svg, png, jpeg, pdf, latex, json, javascript, data and chart. Processes
+ * and threads that outlive their cell can write stdout and stderr events between two
+ * cells.
  *
  * The code of a cell can end the kernel, or write to its output, so an event proves
  * nothing: the reader must check that each line is an object of a known type. If the
  * kernel exits before the end of a cell, the reader reports an error to its client. What
- *a kernel writes to the standard error is the reason why it could not start.
+ * a kernel writes to the standard error is the reason why it could not start.
  */
 #ifndef CODE_KERNEL_KERNEL_H
 #define CODE_KERNEL_KERNEL_H

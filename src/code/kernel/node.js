@@ -177,7 +177,12 @@
     }
 
     function request(text) {
-      const r = JSON.parse(text);
+      let r;
+      try {
+        r = JSON.parse(text);
+      } catch (e) {
+        return; // the writer was killed in the middle of a line
+      }
       if (r.op === 'interrupt')
         interrupt(r.id);
       else
@@ -475,7 +480,7 @@
     if (op !== 'execute')
       exit(0);
     const cell = current = { id: id || -1, before: Object.keys(env || {}).map(name => [name, process.env[name]]) };
-    event({ type: 'number_of_executions', execution_count: ++count });
+    event({ type: 'number_of_executions', execution_count: ++count, id: id || 0 });
     Object.assign(process.env, env);
     Atomics.store(shared, RUNNING, cell.id);
     if (cancelled)

@@ -400,7 +400,10 @@ class Kernel:
             rest.append(last)
 
     def request(self, line):
-        request = from_json(line.decode("utf-8", "surrogateescape"))
+        try:
+            request = from_json(line.decode("utf-8", "surrogateescape"))
+        except (ValueError, StopIteration, SystemError):  # the scanner raises all of them
+            return  # its writer was killed in the middle of the line
         if request["op"] == "interrupt":
             self.interrupt(request.get("id"))
         else:
@@ -431,8 +434,9 @@ class Kernel:
 
     def cell(self, request):
         self.count += 1
-        self.output.event('{"type":"number_of_executions","execution_count":%d}' % self.count)
-        self.running = request.get("id", 0)
+        number = request.get("id", 0)
+        self.output.event('{"type":"number_of_executions","execution_count":%d,"id":%d}' % (self.count, number))
+        self.running = number
         try:
             try:
                 if self.running in self.cancelled:

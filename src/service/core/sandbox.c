@@ -80,6 +80,11 @@ struct service *sandbox_service(const struct sandbox *sandbox)
 	return sandbox->service;
 }
 
+bool sandbox_is_loaded(const struct sandbox *sandbox)
+{
+	return sandbox->loaded;
+}
+
 static void tell_waiters(void *ctx);
 static void sandbox_on_timer(void *ctx);
 

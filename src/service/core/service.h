@@ -186,6 +186,8 @@ bool sandbox_persists(const struct sandbox *sandbox);
 /* How long it runs each time, in ms; 0: it is deleted when its time has passed. */
 uint64_t sandbox_lifetime(const struct sandbox *sandbox);
 struct service *sandbox_service(const struct sandbox *sandbox);
+/* Are its execs known? After a restart of the service, not until it is connected. */
+bool sandbox_is_loaded(const struct sandbox *sandbox);
 
 /* When to pull the image. */
 enum sandbox_pull {

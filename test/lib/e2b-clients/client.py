@@ -282,42 +282,8 @@ def ports():
     eq((status, "was not found" in text), (502, True))
 
 
-def interpreter():
-    from e2b_code_interpreter import Sandbox as Interpreter  # pylint: disable=import-outside-toplevel
-    s = Interpreter.create()
-    try:
-        r = s.run_code("x = 41\nprint('printed')\nx + 1")
-        eq((r.text, r.logs.stdout, r.error), ("42", ["printed\n"], None))
-        eq(s.run_code("x").text, "41", "variables are kept")
-        r = s.run_code("1 / 0")
-        eq((r.error.name, "1 / 0" in r.error.traceback), ("ZeroDivisionError", True))
-        eq(s.run_code("import os; os.environ['Q']", envs={"Q": "of call"}).text, "of call")
-        eq(s.run_code("os.environ.get('Q')").text, None)
-        first = s.run_code("cd /tmp; X=5; pwd", language="bash")
-        eq((first.logs.stdout, s.run_code("pwd; echo $X", language="bash").logs.stdout), (["/tmp\n"], ["/tmp\n5\n"]))
-        context = s.create_code_context(cwd="/tmp")
-        eq(s.run_code("import os; os.getcwd()", context=context).text, "/tmp")
-        eq(s.run_code("'x' in globals()", context=context).text, "False")
-        eq(context.id in [c.id for c in s.list_code_contexts()], True)
-        s.restart_code_context(context)
-        eq(s.run_code("'os' in globals()", context=context).text, "False", "after a restart")
-        s.remove_code_context(context)
-        raises(Exception, lambda: s.run_code("1", context=context), "not found")
-        eq(s.run_code("import os; os._exit(3)").error.name, "KernelDied")
-        eq(s.run_code("7").text, "7", "after the end of a kernel")
-        raises(e2b.TimeoutException, lambda: s.run_code("import time; time.sleep(1000)", timeout=1))
-        eq(s.run_code("8").text, "8", "after an interrupt")
-        parts = []
-        s.run_code("import time\nfor i in range(3):\n    print(i, flush=True)\n    time.sleep(0.2)",
-                   on_stdout=lambda m: parts.append(m.line))
-        eq("".join(parts), "0\n1\n2\n")
-    finally:
-        s.kill()
-
-
 if __name__ == "__main__":
     area = {"commands": commands, "files": files, "lifecycle": lifecycle, "cold": cold, "old": old, "ports": ports,
-            "interpreter": interpreter,
             "async": lambda: asyncio.run(with_async())}[sys.argv[1]]
     area()
     print("done")
