@@ -577,15 +577,16 @@ struct sandbox_filter {
 	uint32_t states;   /* a bit per state, 1U << SANDBOX_RUNNING; 0: any */
 	const struct db_label *labels; /* the sandbox must have all of them */
 	size_t n_labels;
-	/* The seq of the last row of the previous page; 0: start with the newest. */
-	uint64_t before;
+	/* The seq of the last row of the previous page; 0: this is the first one. */
+	uint64_t last;
+	bool oldest_first;
 	size_t max; /* at most DB_PAGE_MAX; 0: DB_PAGE_MAX */
 };
 
 /*
- * List one page, the newest sandbox first. Sandboxes that are created between two pages
- * are newer than all remaining pages, so a listing shows each sandbox that still exists
- * exactly once.
+ * List one page, usually the newest sandbox first. Sandboxes that are created between two
+ * pages are newer than all remaining pages, so a listing shows each sandbox that still
+ * exists exactly once.
  */
 int db_list_sandboxes(struct db *db, const struct sandbox_filter *filter,
 		      int (*fn)(void *ctx, const struct sandbox_row *row), void *ctx,

@@ -142,7 +142,7 @@ enum db_stmt {
  * Listing sandboxes needs one statement for each number of labels, with and without an
  * owner.
  */
-#define LIST_SHAPES (2UL * (DB_LABELS_MAX + 1))
+#define LIST_SHAPES (4UL * (DB_LABELS_MAX + 1))
 
 struct db {
 	sqlite3 *sql;
@@ -272,10 +272,10 @@ int strings_own(const char **const *at, size_t n, void **ret_block,
 		struct warren_error *err);
 
 /*
- * Get the statement that lists sandboxes with this owner and number of labels. It is
- * prepared on first use, from constant texts.
+ * Get the statement that lists sandboxes with an owner or not, with this order and number
+ * of labels. It is prepared on first use, from constant texts.
  */
-int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
+int query_list(struct db *db, const struct sandbox_filter *filter, struct query *ret,
 	       struct warren_error *err);
 
 /*

@@ -238,11 +238,11 @@ int db_list_sandboxes(struct db *db, const struct sandbox_filter *filter,
 {
 	size_t max = filter->max && filter->max < DB_PAGE_MAX ? filter->max : DB_PAGE_MAX;
 	AUTO_QUERY struct query q = { 0 };
-	int r = query_list(db, filter->owner, filter->n_labels, &q, err);
+	int r = query_list(db, filter, &q, err);
 
 	if (r < 0)
 		return r;
-	query_u64(&q, filter->before ? filter->before : INT64_MAX);
+	query_u64(&q, filter->last || filter->oldest_first ? filter->last : INT64_MAX);
 	query_int(&q, filter->states ? filter->states : UINT32_MAX);
 	if (filter->owner)
 		query_text(&q, filter->owner);

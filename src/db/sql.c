@@ -202,41 +202,46 @@ int strings_own(const char **const *at, size_t n, void **ret_block,
 /*
  * If an owner is given, the search begins with the first label: its rows are in the order
  * of pages, so that the cost depends only on the size of the page. Each further label is
- * looked up for each row. Parameters: before, states, owner, the labels' keys and values,
+ * looked up for each row. Parameters: last, states, owner, the labels' keys and values,
  * the size of the page.
  */
-static void list_text(struct buf *text, bool owned, size_t n_labels)
+static void list_text(struct buf *text, const struct sandbox_filter *filter)
 {
-	bool led = owned && n_labels > 0;
+	size_t n_labels = filter->n_labels;
+	bool owned = filter->owner, led = owned && n_labels > 0;
 
 	buf_puts(text, "SELECT ");
 	buf_puts(text, sandbox_columns);
 	buf_puts(text, led ? " FROM labels l CROSS JOIN sandboxes s ON s.seq = l.seq "
-			     "WHERE l.seq < ? AND (? >> s.state) & 1 AND l.owner = ? "
-			     "AND l.key = ? AND l.value = ?"
-			   : " FROM sandboxes s WHERE s.seq < ? AND (? >> s.state) & 1");
+			     "WHERE l.seq "
+			   : " FROM sandboxes s WHERE s.seq ");
+	buf_puts(text, filter->oldest_first ? ">" : "<");
+	buf_puts(text, " ? AND (? >> s.state) & 1");
+	if (led)
+		buf_puts(text, " AND l.owner = ? AND l.key = ? AND l.value = ?");
 	if (owned && !led)
 		buf_puts(text, " AND s.owner = ?");
 	for (size_t i = led ? 1 : 0; i < n_labels; i++)
 		buf_puts(text, " AND EXISTS (SELECT 1 FROM labels WHERE owner = s.owner "
 			       "AND key = ? AND value = ? AND seq = s.seq)");
-	buf_puts(text,
-		 led ? " ORDER BY l.seq DESC LIMIT ?" : " ORDER BY s.seq DESC LIMIT ?");
+	buf_puts(text, led ? " ORDER BY l.seq" : " ORDER BY s.seq");
+	buf_puts(text, filter->oldest_first ? " LIMIT ?" : " DESC LIMIT ?");
 }
 
-int query_list(struct db *db, bool owned, size_t n_labels, struct query *ret,
+int query_list(struct db *db, const struct sandbox_filter *filter, struct query *ret,
 	       struct warren_error *err)
 {
 	AUTO_BUF struct buf text = BUF_INIT(1U << 16);
 	sqlite3_stmt **slot;
 	int rc;
 
-	if (n_labels > DB_LABELS_MAX)
+	if (filter->n_labels > DB_LABELS_MAX)
 		return error_set(err, E2BIG, "list sandboxes: more than %d labels",
 				 DB_LABELS_MAX);
-	slot = &db->list[n_labels * 2 + owned];
+	slot = &db->list[filter->n_labels * 4 + filter->oldest_first * 2UL +
+			 (filter->owner != NULL)];
 	if (!*slot) {
-		list_text(&text, owned, n_labels);
+		list_text(&text, filter);
 		if (text.failed)
 			return error_errno(err, ENOMEM, "list sandboxes");
 		rc = sqlite3_prepare_v3(db->sql, text.data, -1, SQLITE_PREPARE_PERSISTENT,

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-e2b.py - the official SDKs of E2B with Warren"""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -105,6 +106,70 @@ def an_unknown_field_is_refused():
     eq(ask("DELETE", f"/sandboxes/{body['sandboxID']}", X_API_Key=key())[0], 204)
 
 
+def unsupported():
+    return int(re.search(rb"^warren_e2b_unsupported_total (\d+)$", w().ask("GET", "/metrics").body, re.M)[1])
+
+
+@test
+def what_is_not_served_is_refused_and_counted():
+    before = unsupported()
+    status, body = ask("POST", "/v2/sandboxes/x/unknown", {}, X_API_Key=key())
+    eq((status, body["code"]), (501, 501))
+    ok("doc/e2b.md" in body["message"], body)
+    eq(unsupported(), before + 1)
+    eq(ask("GET", "/v2/sandboxes", X_API_Key=key())[0], 200)
+    eq(unsupported(), before + 1)
+
+
+@test
+def lists_have_an_order_and_pages():
+    made = []
+    for i in range(5):
+        status, box = ask("POST", "/v2/sandboxes", {"metadata": {"list": "1", "i": str(i)}}, X_API_Key=key())
+        eq(status, 201)
+        made.append(box["sandboxID"])
+
+    def pages(order):
+        query, tokens, found = f"metadata=list%3D1&limit=2{order}", [], []
+        token = ""
+        while True:
+            with w().client(tcp=True) as c:
+                r = c.ask("GET", f"/v2/sandboxes?{query}{token}", headers={"X-API-Key": key()})
+            eq(r.status, 200, r)
+            found += [x["sandboxID"] for x in r.json()]
+            last = r.headers.get("x-next-token")
+            if not last:
+                return found, tokens
+            tokens.append(last)
+            token = f"&nextToken={last}"
+    newest, tokens = pages("")
+    eq(newest, made[::-1])
+    eq(pages("&order=desc")[0], made[::-1])
+    oldest, other = pages("&order=asc")
+    eq(oldest, made)
+    eq(ask("GET", f"/v2/sandboxes?order=desc&nextToken={other[0]}", X_API_Key=key())[0], 400)
+    eq(ask("GET", f"/v2/sandboxes?order=asc&nextToken={tokens[0]}", X_API_Key=key())[0], 400)
+    eq(ask("GET", "/v2/sandboxes?order=up", X_API_Key=key())[0], 400)
+    for box in made:
+        eq(ask("DELETE", f"/sandboxes/{box}", X_API_Key=key())[0], 204)
+
+
+@test
+def no_timeout_is_longer_than_the_service_allows():
+    status, box = ask("POST", "/v2/sandboxes", {"timeout": 60}, X_API_Key=key())
+    eq(status, 201)
+    path, year = f"/sandboxes/{box['sandboxID']}", 365 * 86400
+    for route, body in (("/v2/sandboxes", {"timeout": year + 1}), (f"{path}/timeout", {"timeout": year + 1}),
+                        (f"{path}/connect", {"timeout": year + 1}), (f"{path}/fork", {"timeout": year + 1})):
+        status, answer = ask("POST", route, body, X_API_Key=key())
+        eq((status, answer.get("message")), (400, "Timeout cannot be greater than 8760 hours"), route)
+    eq(ask("POST", f"{path}/timeout", {"timeout": year}, X_API_Key=key())[0], 204)
+    status, copies = ask("POST", f"{path}/fork", {"timeout": 100}, X_API_Key=key())
+    eq(status, 201)
+    for sandbox in (box, copies[0]["sandbox"]):
+        eq(ask("DELETE", f"/sandboxes/{sandbox['sandboxID']}", X_API_Key=key())[0], 204)
+
+
 @test
 def keys_reach_only_the_sandboxes_of_their_tenant():
     mine, other = key(), key(tenant="other")
@@ -174,7 +239,8 @@ def a_repeated_creation_creates_one_sandbox():
     again = ask("POST", "/v2/sandboxes", {"metadata": {"a": "1"}}, **headers)
     eq((first[0], again[0]), (201, 201))
     eq(first[1]["sandboxID"], again[1]["sandboxID"])
-    eq(ask("POST", "/v2/sandboxes", {"metadata": {"a": "2"}}, **headers)[0], 422)
+    status, body = ask("POST", "/v2/sandboxes", {"metadata": {"a": "2"}}, **headers)
+    eq((status, body["error_code"]), (422, "idempotency_request_mismatch"))
     eq(ask("DELETE", f"/sandboxes/{first[1]['sandboxID']}", X_API_Key=headers["X_API_Key"])[0], 204)
 
 

@@ -512,7 +512,7 @@ TEST(pages_are_stable_while_others_insert)
 		before = p.n;
 		GOOD(db_list_sandboxes(db, &filter, turn, &p, &err));
 		OK(p.n - before <= 7);
-		filter.before = p.last;
+		filter.last = p.last;
 		fill(db, "alice", made, 3);
 		made += 3;
 	} while (p.n > before);

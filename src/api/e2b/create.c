@@ -126,16 +126,17 @@ static int create_put_lifecycle(const struct body *body, json_t *out,
 	return 0;
 }
 
-static int create_put_timeout(const struct body *body, int64_t otherwise, json_t *out,
+static int create_put_timeout(struct call *c, int64_t otherwise, json_t *out,
 			      int64_t *ret, struct api_error *err)
 {
+	const struct body *body = &c->body;
+
 	*ret = body_has(body, "timeout") ? body_int(body, "timeout") : otherwise;
 	if (*ret <= 0)
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "Timeout must be greater than 0");
-	if (*ret > 31536000)
-		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "Timeout cannot be greater than 8760 hours");
+	if (e2b_check_timeout(c, *ret, err) < 0)
+		return -1;
 	return json_object_set_new(out, "ttl_ms", json_integer(*ret * 1000));
 }
 
@@ -260,11 +261,6 @@ static void create_answer(struct call *c, const struct sandbox *sandbox)
 	call_json(c, 201, &out);
 }
 
-static void create_ignore(void *ctx UNUSED, int r UNUSED,
-			  const struct warren_error *err UNUSED)
-{
-}
-
 static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
 {
 	struct creation *k = w->ctx;
@@ -287,7 +283,7 @@ static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, in
 				   e2b_label(sandbox, E2B_LABEL_TEMPLATE));
 		else
 			call_fail(c, &err);
-		sandbox_delete(sandbox, create_ignore, NULL);
+		sandbox_delete(sandbox, e2b_ignore, NULL);
 	}
 }
 
@@ -334,7 +330,7 @@ static int create_read(struct call *c, int64_t timeout, json_t *request, struct 
 			     .json = request };
 	json_t *env = body_json(&c->body, "envVars");
 	int64_t seconds = 0;
-	int r = create_put_timeout(&c->body, timeout, request, &seconds, err);
+	int r = create_put_timeout(c, timeout, request, &seconds, err);
 
 	if (r == 0)
 		r = create_put_lifecycle(&c->body, request, err);
@@ -380,9 +376,8 @@ static void create_sandbox(struct call *c, int64_t timeout)
 	if (refusal.message[0])
 		call_error(c, &refusal);
 	else if (r == -EEXIST)
-		e2b_refuse(c, 422,
-			   "idempotency_request_mismatch: the key was used for "
-			   "another request");
+		e2b_refuse_as(c, 422, "idempotency_request_mismatch",
+			      "the Idempotency-Key was used for another request");
 	else if (r < 0)
 		call_fail(c, &err);
 	else if (!sandbox)

@@ -116,6 +116,10 @@ static bool e2b_query_is_valid(const struct http_request *req)
 	return r >= 0;
 }
 
+void e2b_ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
+{
+}
+
 /* ------------------------------------------------------------------ which plane */
 
 /* The sandbox and the port that a request of the data plane is for. */
@@ -209,6 +213,25 @@ static bool e2b_is_own(const struct e2b *e, const struct target *t,
 	       !access_is_owner(e->v1->owner, req->peer);
 }
 
+/* Is this a path that only clients of this API use, although no operation may be there?
+ */
+static bool e2b_is_path(const char *path)
+{
+	static const char *const first[] = { "/sandboxes",    "/v2/sandboxes",
+					     "/templates",    "/v2/templates",
+					     "/v3/templates", "/volumes",
+					     "/volumecontent" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
+		size_t n = strlen(first[i]);
+
+		if (strncmp(path, first[i], n) == 0 &&
+		    (path[n] == '\0' || path[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
 bool e2b_wants(const struct e2b *e, const struct http_request *req)
 {
 	const char *domain = e->v1->config->domain;
@@ -224,7 +247,8 @@ bool e2b_wants(const struct e2b *e, const struct http_request *req)
 		return strncmp(req->path, "/v1/", 4) != 0;
 	if (strcmp(req->path, "/files") == 0)
 		return true;
-	return e2b_find_control(req->method, req->path, &route, &other) || other;
+	return e2b_find_control(req->method, req->path, &route, &other) || other ||
+	       e2b_is_path(req->path);
 }
 
 /* ------------------------------------------------------------------------- access */
@@ -253,6 +277,11 @@ static void (*const show[])(struct call *c, const struct api_error *err) = {
 
 static int e2b_missing(struct call *c, bool other, struct api_error *err)
 {
+	if (!other && e2b_is_path(c->req->path))
+		return api_error_set(err, API_ERR_NOT_SUPPORTED,
+				     "this service has no operation %s %.200s of E2B; "
+				     "doc/e2b.md shows what it has instead",
+				     c->req->method, c->req->path);
 	return api_error_set(err, other ? API_ERR_METHOD_NOT_ALLOWED : API_ERR_NOT_FOUND,
 			     "there is no operation %s %.200s", c->req->method,
 			     c->req->path);

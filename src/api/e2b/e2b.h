@@ -37,8 +37,6 @@ struct loop_timer;
 struct e2b {
 	struct v1 *v1;
 	char key[65]; /* the access tokens of sandboxes are derived from it */
-	uint64_t
-		unsupported; /* requests that were refused because they are unsupported */
 	struct e2b_process *processes;
 	struct e2b_watcher *watchers;
 	struct e2b_context *contexts;

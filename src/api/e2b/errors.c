@@ -15,7 +15,9 @@
 /* -------------------------------------------------------------------- the control plane
  */
 
-static void show_rest(struct call *c, int status, const char *message, uint64_t retry)
+/* @word: the error_code, which some errors have; NULL: none. */
+static void show_rest(struct call *c, int status, const char *word, const char *message,
+		      uint64_t retry)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);
 	struct json j = { .out = &out };
@@ -29,6 +31,8 @@ static void show_rest(struct call *c, int status, const char *message, uint64_t 
 	json_open(&j, NULL, '{');
 	json_int(&j, "code", status);
 	json_str(&j, "message", message);
+	if (word)
+		json_str(&j, "error_code", word);
 	json_close(&j, '}');
 	if (retry) {
 		(void)snprintf(seconds, sizeof(seconds), "%ju", (uintmax_t)retry);
@@ -68,8 +72,10 @@ void e2b_show_rest(struct call *c, const struct api_error *err)
 	int status = rest_status(err->code);
 
 	if (status == 501)
-		call_e2b(c)->unsupported++;
-	show_rest(c, status, err->message,
+		c->v1->e2b_unsupported++;
+	show_rest(c, status,
+		  err->code == API_ERR_INTERNAL ? "internal_server_error" : NULL,
+		  err->message,
 		  status == 503                         ? 1
 		  : err->code == API_ERR_QUOTA_EXCEEDED ? 0
 							: api_error_retry_after(err));
@@ -86,8 +92,14 @@ void e2b_refuse(struct call *c, int status, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (status == 501)
-		call_e2b(c)->unsupported++;
-	show_rest(c, status, text, 0);
+		c->v1->e2b_unsupported++;
+	show_rest(c, status, NULL, text, 0);
+}
+
+void e2b_refuse_as(struct call *c, int status, const char *word, const char *message)
+{
+	if (!c->answered)
+		show_rest(c, status, word, message, 0);
 }
 
 /* -------------------------------------------------------------------------- RPCs */
@@ -154,6 +166,12 @@ static void rpc_to_json(struct json *j, const char *key, const char *code,
 	json_close(j, '}');
 }
 
+static void count_unsupported(struct call *c, const char *code)
+{
+	if (strcmp(code, "unimplemented") == 0)
+		c->v1->e2b_unsupported++;
+}
+
 static void show_unary(struct call *c, const char *code, const char *message)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);
@@ -163,6 +181,7 @@ static void show_unary(struct call *c, const char *code, const char *message)
 		{ "Content-Type", "application/json" },
 	};
 
+	count_unsupported(c, code);
 	rpc_to_json(&j, NULL, code, message);
 	c->answered = true;
 	(void)http_respond(c->req, code_status(code), headers, ARRAY_SIZE(headers),
@@ -174,6 +193,7 @@ void e2b_end_stream(struct call *c, const char *code, const char *message)
 	AUTO_BUF struct buf out = BUF_INIT(8192), framed = BUF_INIT(8192);
 	struct json j = { .out = &out };
 
+	count_unsupported(c, code);
 	json_open(&j, NULL, '{');
 	rpc_to_json(&j, "error", code, message);
 	json_close(&j, '}');

@@ -88,6 +88,8 @@ void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /* Answer with a status that v1 does not use for this error. */
 void e2b_refuse(struct call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The same, with an error_code, which programs can compare. */
+void e2b_refuse_as(struct call *c, int status, const char *word, const char *message);
 /* The sandbox does not exist for a client of the data plane. */
 void e2b_refuse_gone(struct call *c);
 
@@ -134,6 +136,11 @@ int e2b_network(struct body *network, int internet, json_t **ret, struct api_err
 
 /* sandbox.c: the sandbox in the path; NULL: the call was refused. */
 struct sandbox *e2b_sandbox(struct call *c);
+/* For an operation whose end needs no reaction. */
+void e2b_ignore(void *ctx, int r, const struct warren_error *err);
+#define TIMEOUT_MAX 31536000 /* seconds: one year */
+/* May a sandbox live this long? */
+int e2b_check_timeout(const struct call *c, int64_t seconds, struct api_error *err);
 void e2b_list(struct call *c);
 void e2b_list_running(struct call *c);
 void e2b_get(struct call *c);

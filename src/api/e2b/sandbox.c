@@ -17,14 +17,19 @@
 #define TIMEOUT_V1   15
 #define TIMEOUT_V2   300
 
-/* The sandbox in the path; NULL: the call was refused. */
-struct sandbox *e2b_sandbox(struct call *c)
+#define RUNNING (1U << SANDBOX_RUNNING)
+#define PAUSED                                                                         \
+	(1U << SANDBOX_PAUSED | 1U << SANDBOX_HIBERNATED | 1U << SANDBOX_HIBERNATING | \
+	 1U << SANDBOX_STOPPED | 1U << SANDBOX_ON_DISK)
+
+/* The sandbox in the path, in one of @states; NULL: the call was refused. */
+static struct sandbox *find_in_path(struct call *c, uint32_t states)
 {
 	bool all = c->caller.scopes & V1_SCOPE_ADMIN;
 	struct sandbox *sandbox = sandbox_find(
 		c->v1->service, all ? NULL : c->caller.tenant, c->route.sandbox);
 
-	if (!sandbox || sandbox_row(sandbox)->state == SANDBOX_DELETING) {
+	if (!sandbox || !((1U << sandbox_row(sandbox)->state) & states)) {
 		e2b_refuse(
 			c, 404,
 			"Sandbox \"%.64s\" doesn't exist or you don't have access to it",
@@ -34,10 +39,14 @@ struct sandbox *e2b_sandbox(struct call *c)
 	return sandbox;
 }
 
+struct sandbox *e2b_sandbox(struct call *c)
+{
+	return find_in_path(c, RUNNING | PAUSED | 1U << SANDBOX_CREATING);
+}
+
 static bool e2b_is_paused(enum sandbox_state state)
 {
-	return state == SANDBOX_PAUSED || state == SANDBOX_HIBERNATED ||
-	       state == SANDBOX_STOPPED;
+	return (1U << state) & PAUSED;
 }
 
 /* -------------------------------------------------------------------------- show */
@@ -161,9 +170,9 @@ struct listing {
 	struct json json;
 	const char *template; /* NULL: any */
 	int64_t started_after;
-	size_t limit, n;
+	size_t limit, n, n_rows;
 	uint64_t last;
-	bool more;
+	bool more, oldest_first;
 };
 
 static int list_one(void *ctx, const struct sandbox_row *row)
@@ -171,6 +180,7 @@ static int list_one(void *ctx, const struct sandbox_row *row)
 	struct listing *l = ctx;
 	const char *template = row_label(row, E2B_LABEL_TEMPLATE);
 
+	l->more = ++l->n_rows == DB_PAGE_MAX; /* there may be another one */
 	if ((l->template && (!template || strcmp(template, l->template) != 0)) ||
 	    service_wall(row->created_at) < l->started_after) {
 		l->last = row->seq;
@@ -228,9 +238,6 @@ static bool metadata_read(struct call *c, struct metadata *m)
 	return true;
 }
 
-#define RUNNING (1U << SANDBOX_RUNNING)
-#define PAUSED  (1U << SANDBOX_PAUSED | 1U << SANDBOX_HIBERNATED | 1U << SANDBOX_STOPPED)
-
 static bool list_states(struct call *c, uint32_t *ret)
 {
 	char text[64];
@@ -263,6 +270,30 @@ static bool list_number(struct call *c, const char *name, uint64_t most, uint64_
 	       parse_u64(text, most, ret, &why) == 0;
 }
 
+static bool list_order(struct call *c, struct sandbox_filter *filter)
+{
+	char text[64];
+
+	if (!e2b_query(c, "order", text, sizeof(text)) || !text[0])
+		return true;
+	filter->oldest_first = strcmp(text, "asc") == 0;
+	return filter->oldest_first || strcmp(text, "desc") == 0;
+}
+
+/* A token continues only a list of the same order. */
+#define ASCENDING "asc-"
+
+static bool list_last(struct call *c, struct sandbox_filter *filter)
+{
+	size_t n = filter->oldest_first ? strlen(ASCENDING) : 0;
+	struct warren_error why = WARREN_ERROR_INIT;
+	char text[64];
+
+	return !e2b_query(c, "nextToken", text, sizeof(text)) || !text[0] ||
+	       (strncmp(text, ASCENDING, n) == 0 &&
+		parse_u64(text + n, INT64_MAX, &filter->last, &why) == 0);
+}
+
 struct running_count {
 	const char *owner;
 	size_t n;
@@ -292,7 +323,8 @@ static void list_answer(struct call *c, struct listing *l, uint32_t states)
 		return;
 	}
 	if (l->more) {
-		(void)snprintf(next, sizeof(next), "%ju", (uintmax_t)l->last);
+		(void)snprintf(next, sizeof(next), "%s%ju",
+			       l->oldest_first ? ASCENDING : "", (uintmax_t)l->last);
 		headers[n++] = (struct http_header){ "X-Next-Token", next };
 	}
 	if (states & RUNNING) {
@@ -318,7 +350,12 @@ static void list_sandboxes(struct call *c, uint32_t states)
 		e2b_refuse(c, 400, "metadata: must be an encoded list of key=value");
 		return;
 	}
-	if (!list_number(c, "nextToken", INT64_MAX, &filter.before)) {
+	if (!list_order(c, &filter)) {
+		e2b_refuse(c, 400, "order: must be 'asc' or 'desc'");
+		return;
+	}
+	l.oldest_first = filter.oldest_first;
+	if (!list_last(c, &filter)) {
 		e2b_refuse(c, 400, "Invalid next token");
 		return;
 	}
@@ -329,10 +366,6 @@ static void list_sandboxes(struct call *c, uint32_t states)
 	l.limit = (size_t)limit;
 	filter.labels = metadata.labels;
 	filter.n_labels = metadata.n;
-	if (e2b_query(c, "order", after, sizeof(after)) && strcmp(after, "asc") == 0) {
-		e2b_refuse(c, 501, "order: only 'desc' is supported, the newest first");
-		return;
-	}
 	if (e2b_query(c, "template", template, sizeof(template)) && template[0])
 		l.template = template;
 	if (e2b_query(c, "startedAfter", after, sizeof(after)) && after[0] &&
@@ -380,27 +413,39 @@ static void control_on_done(void *ctx, int r, const struct warren_error *err)
 
 void e2b_kill(struct call *c)
 {
-	struct sandbox *sandbox = e2b_sandbox(c);
+	struct sandbox *sandbox = find_in_path(c, ~(1U << SANDBOX_DELETING));
 
 	if (sandbox)
 		sandbox_delete(sandbox, control_on_done, call_ref(c));
+}
+
+int e2b_check_timeout(const struct call *c, int64_t seconds, struct api_error *err)
+{
+	uint64_t max = c->v1->config->max.ttl_ms;
+
+	if (!max || max > TIMEOUT_MAX * 1000ULL)
+		max = TIMEOUT_MAX * 1000ULL;
+	if (seconds <= 0 || (uint64_t)seconds * 1000 <= max)
+		return 0;
+	return api_error_set(err, API_ERR_INVALID_REQUEST,
+			     "Timeout cannot be greater than %g hours",
+			     (double)max / 3600000);
 }
 
 /* Set the end of the sandbox; @extend: never to an earlier time. False: refused. */
 static bool set_end(struct call *c, struct sandbox *sandbox, int64_t seconds, bool extend)
 {
 	const struct sandbox_row *row = sandbox_row(sandbox);
-	uint64_t max = c->v1->config->max.ttl_ms;
 	int64_t end = service_time() + (seconds > 0 ? seconds : 0) * 1000;
 	struct sandbox_change change = { .sets_times = true,
 					 .expires_at = end,
 					 .idle_timeout_ms = row->idle_timeout_ms,
 					 .wake_on_use = -1 };
 	struct warren_error err = WARREN_ERROR_INIT;
+	struct api_error refusal = { 0 };
 
-	if (max && seconds > 0 && (uint64_t)seconds * 1000 > max) {
-		e2b_refuse(c, 400, "Timeout cannot be greater than %ju hours",
-			   (uintmax_t)(max / 3600000));
+	if (e2b_check_timeout(c, seconds, &refusal) < 0) {
+		call_error(c, &refusal);
 		return false;
 	}
 	if (extend && (row->expires_at == 0 || row->expires_at >= end))

@@ -87,7 +87,7 @@ static void e2b_secret_on_set(void *ctx, int r, const struct warren_error *err)
 	struct call *c = ctx;
 
 	if (c->req && r == -EUSERS)
-		e2b_refuse(c, 429, "secret_limit_reached: %s", err->msg);
+		e2b_refuse_as(c, 429, "secret_limit_reached", err->msg);
 	else if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req)

@@ -229,29 +229,45 @@ void e2b_delete_template(struct call *c)
 
 /* ---------------------------------------------------------------------------- fork */
 
+/* A copy whose end cannot be set would exist without the client's knowledge: delete it.
+ */
+static int fork_set_end(struct sandbox *sandbox, int64_t seconds,
+			struct warren_error *err)
+{
+	const struct sandbox_change change = {
+		.sets_times = true,
+		.expires_at = service_time() + seconds * 1000,
+		.idle_timeout_ms = sandbox_row(sandbox)->idle_timeout_ms,
+		.wake_on_use = -1,
+	};
+	int r = sandbox_change(sandbox, &change, err);
+
+	if (r < 0)
+		sandbox_delete(sandbox, e2b_ignore, NULL);
+	return r;
+}
+
 static void fork_on_all(struct call *c, struct sandbox **all, size_t n)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct json j = { .out = &out };
 	int64_t seconds = body_has(&c->body, "timeout") ? body_int(&c->body, "timeout")
 							: FORK_TIMEOUT;
-	struct warren_error err = WARREN_ERROR_INIT;
 
 	json_open(&j, NULL, '[');
 	for (size_t i = 0; i < n; i++) {
-		struct sandbox_change change = { .sets_times = true, .wake_on_use = -1 };
+		struct warren_error err = WARREN_ERROR_INIT;
+		int r = all[i] ? fork_set_end(all[i], seconds, &err) : 0;
 
 		json_open(&j, NULL, '{');
-		if (all[i]) {
-			change.expires_at = service_time() + seconds * 1000;
-			change.idle_timeout_ms = sandbox_row(all[i])->idle_timeout_ms;
-			(void)sandbox_change(all[i], &change, &err);
+		if (all[i] && r == 0) {
 			json_open(&j, "sandbox", '{');
 			e2b_sandbox_to_json(c, all[i], &j);
 		} else {
 			json_open(&j, "error", '{');
-			json_int(&j, "code", 404);
-			json_str(&j, "message", "it was deleted in the meantime");
+			json_int(&j, "code", r < 0 ? 500 : 404);
+			json_str(&j, "message",
+				 r < 0 ? err.msg : "it was deleted in the meantime");
 		}
 		json_close(&j, '}');
 		json_close(&j, '}');
@@ -262,8 +278,15 @@ static void fork_on_all(struct call *c, struct sandbox **all, size_t n)
 
 void e2b_fork(struct call *c)
 {
+	struct api_error refusal = { 0 };
+
 	if (!e2b_sandbox(c))
 		return;
+	if (body_has(&c->body, "timeout") &&
+	    e2b_check_timeout(c, body_int(&c->body, "timeout"), &refusal) < 0) {
+		call_error(c, &refusal);
+		return;
+	}
 	if (body_has(&c->body, "timeout") && body_int(&c->body, "timeout") <= 0) {
 		e2b_refuse(c, 400, "Timeout must be greater than 0");
 		return;

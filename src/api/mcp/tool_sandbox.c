@@ -147,7 +147,7 @@ int mcp_sandboxes_write(struct mcp_call *c, struct json *j, size_t limit, uint64
 	struct mcp_listing l = { .j = j, .only = c->caller.sandbox };
 	struct sandbox_filter filter = {
 		.owner = access_may(&c->caller, "admin") ? NULL : c->caller.tenant,
-		.before = before,
+		.last = before,
 		.max = limit,
 	};
 	int r;

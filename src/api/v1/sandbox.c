@@ -486,7 +486,7 @@ void v1_list_sandboxes(struct call *c)
 
 		filter.states |= states ? states : 1U << 31;
 	}
-	if (!call_page(c, &v[V1_LIST_SANDBOXES_QUERY_CURSOR], &filter.before))
+	if (!call_page(c, &v[V1_LIST_SANDBOXES_QUERY_CURSOR], &filter.last))
 		return;
 	buf_puts(&out, "{\"sandboxes\":[");
 	r = db_list_sandboxes(service_db(c->v1->service), &filter, sandbox_list_one, &l,

@@ -360,6 +360,9 @@ void v1_get_metrics(struct call *c)
 	put_counter(&out, "warren_execs_total", "Execs that were started.", f->execs);
 	put_counter(&out, "warren_denied_total", "Requests refused because of a quota.",
 		    f->denied);
+	put_counter(&out, "warren_e2b_unsupported_total",
+		    "Requests of E2B clients that this service does not support.",
+		    c->v1->e2b_unsupported);
 	put_counter(&out, "warren_restored_total",
 		    "Sandboxes found again when the service started.", f->restored);
 	put_counter(&out, "warren_store_errors_total",

@@ -39,6 +39,7 @@ struct v1 {
 	uint64_t quota[DB_QUOTA_MAX]; /* quota of a new tenant */
 	uid_t owner; /* user who started the service; needs no token on the unix socket */
 	uint64_t started_at;
+	uint64_t e2b_unsupported; /* requests that the API of E2B does not support */
 	bool stopping;
 	struct call *calls;                              /* calls in progress */
 	void (*record)(const struct api_record *record); /* NULL: no log */
