@@ -27,8 +27,9 @@ static const struct {
 			       CAN(RUNNING) | CAN(STOPPED) | CAN(FAILED) | CAN(DELETING),
 			       .live = true, .disk = true },
 	[SANDBOX_RUNNING] = { "running",
-			      CAN(PAUSED) | CAN(STOPPED) | CAN(HIBERNATING) | CAN_END |
-				      CAN(DELETING),
+			      /* HIBERNATED: it was started again too early. */
+			      CAN(PAUSED) | CAN(STOPPED) | CAN(HIBERNATING) |
+				      CAN(HIBERNATED) | CAN_END | CAN(DELETING),
 			      .live = true, .disk = true },
 	[SANDBOX_PAUSED] = { "paused",
 			     CAN(RUNNING) | CAN(STOPPED) | CAN(HIBERNATED) | CAN_END |

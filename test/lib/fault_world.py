@@ -57,6 +57,15 @@ class FaultyWorld(World):
             del os.environ["LD_PRELOAD"], os.environ["WARREN_FAULTS"]
 
 
+def children(pid):
+    """The processes that a process has started and not waited for."""
+    found = set()
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as f:
+            found.update(map(int, f.read().split()))
+    return found
+
+
 @contextlib.contextmanager
 def small_disk(kind, size=128 * MIB, inodes=0):
     """Creates a directory on a filesystem of @size bytes, a tmpfs with at most so many @inodes (0: any number)."""

@@ -8,13 +8,15 @@ Prints TAP. $WARREN_TEST_SEED selects the moments.
 import contextlib
 import os
 import random
+import signal
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
-from serve_world import World, until  # pylint: disable=wrong-import-position
+from fault_world import children  # pylint: disable=wrong-import-position
+from serve_world import World, slurp, stat_of, until  # pylint: disable=wrong-import-position
 
 ROUNDS = 10
 LIMITS = {"memory": "128m", "disk": "64m"}
@@ -122,6 +124,91 @@ def a_main_command_that_outlives_an_interrupted_hibernation_ends_once():
     execs = w.get(f"/v1/sandboxes/{boxes['stop']}/execs")["execs"]
     eq([e["ended_by"] for e in execs if e["argv"][0] == "sh" and "trap" in e["argv"][2]], [None])
     w.delete(boxes["stop"])
+
+
+def copies(pid):
+    """Does the process copy the file `big`?"""
+    return any(os.readlink(f"/proc/{pid}/fd/{fd}").endswith("/big") for fd in os.listdir(f"/proc/{pid}/fd"))
+
+
+def stop_copy(before, threads):
+    """Stops the process that copies the files of the sandbox to disk; 0: it was too late for that."""
+    while threads[0].is_alive():
+        for pid in children(w.warden) - before:
+            with contextlib.suppress(OSError):
+                if not copies(pid):
+                    continue
+                os.kill(pid, signal.SIGSTOP)
+                until(lambda pid=pid: stat_of(pid)[0] in "TZX", "it does not stop")
+                if copies(pid):
+                    return pid
+                os.kill(pid, signal.SIGCONT)
+    return 0
+
+
+@contextlib.contextmanager
+def half_hibernated(box):
+    """The api was killed while the warden copied the files; the copy goes on at the end of the context."""
+    sh(box, "head -c 150000000 /dev/zero >/root/big; echo kept >/root/x")
+    pid, threads = 0, []
+    for _ in range(50):
+        before = children(w.warden)
+        threads = ask_all([box], "hibernate", {"timeout_ms": 0})
+        pid = stop_copy(before, threads)
+        if pid:
+            break
+        for t in threads:
+            t.join()
+        sh(box, "true")  # it wakes
+    ok(pid, "the files were always saved too fast")
+    try:
+        w.kill("api")
+        for t in threads:
+            t.join()
+        w.ready()
+        until(lambda: f"sandbox {box}: connect to its init, retrying" in slurp(w.log_path), "it does not try to connect")
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@test
+def uses_wait_for_the_end_of_an_interrupted_hibernation():
+    box = w.create(image="host", limits={"memory": "256m", "disk": "256m"})
+    answers = {}
+
+    def use(name, *request, **kw):
+        def ask():
+            answers[name] = w.client().ask(*request, **kw)
+        t = threading.Thread(target=ask)
+        t.start()
+        return t
+    at = f"/v1/sandboxes/{box}"
+    with half_hibernated(box):
+        eq(state(box), "stopped")
+        threads = [use("run", "POST", f"{at}/run", {"argv": ["cat", "/root/x"]}), use("start", "POST", f"{at}/start"),
+                   use("file", "GET", f"{at}/files", query={"path": "/root/x"}), use("session", "POST", f"{at}/sessions", {})]
+        time.sleep(3)  # longer than the service waits for one connection
+        eq(answers, {})
+    for t in threads:
+        t.join()
+    eq({name: r.status for name, r in answers.items()}, {"run": 200, "start": 200, "file": 200, "session": 201}, answers)
+    eq((answers["run"].json()["stdout"], answers["file"].body), ("kept\n", b"kept\n"))
+    eq(state(box), "running")
+    w.delete(box)
+
+
+@test
+def a_deletion_does_not_wait_for_uses_that_wait():
+    box = w.create(image="host", limits={"memory": "256m", "disk": "256m"})
+    with half_hibernated(box):
+        threads = ask_all([box], "run", {"argv": ["true"]})
+        time.sleep(0.2)  # it waits
+        r = w.ask("DELETE", f"/v1/sandboxes/{box}")
+        ok(r.status >= 400, r)  # the warden still copies its files
+        for t in threads:
+            t.join()
+    until(lambda: w.ask("GET", f"/v1/sandboxes/{box}").status == 404, "the deletion is not completed")
 
 
 @test

@@ -11,6 +11,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import WARREN, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from fault_world import children  # pylint: disable=wrong-import-position
 from serve_world import World, refused, slurp, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
@@ -259,15 +260,6 @@ def an_undo_survives_each_process_of_the_service():
         sh(box, "true")
         nothing_to_undo(box)
     w.delete(box)
-
-
-def children(pid):
-    """The processes that a process has started and not waited for."""
-    found = set()
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as f:
-            found.update(map(int, f.read().split()))
-    return found
 
 
 def works_below(pid, path):

@@ -79,8 +79,8 @@ int sandbox_check_run(const struct sandbox *sandbox, struct warren_error *err)
 }
 
 /*
- * Put a job that follows from a brief use before the others. A stop that waits for such
- * uses lets it pass, because otherwise each would wait for the other.
+ * Put a job before the others. A stop that waits for brief uses, and a use that waits for
+ * the init, let it pass, because otherwise each would wait for the other.
  */
 static void job_put_first(struct sandbox *sandbox, struct sandbox_job *job)
 {
@@ -98,6 +98,13 @@ static void job_put_first(struct sandbox *sandbox, struct sandbox_job *job)
 	} else {
 		LIST_PUSH(sandbox->jobs, job);
 	}
+}
+
+/* Is the job in progress one that waits for the init? The end of the sandbox need not. */
+static bool job_awaits_init(const struct sandbox *sandbox)
+{
+	return sandbox->moving && sandbox->jobs && sandbox->conn < 0 &&
+	       sandbox->jobs->step_back;
 }
 
 void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
@@ -126,7 +133,7 @@ void sandbox_job_add(struct sandbox *sandbox, struct sandbox_job job)
 	copy->waited = sandbox->jobs || sandbox->moving;
 	if (job.hurries)
 		hurry_stops(sandbox, job.grace_ms);
-	if (job.follows)
+	if (job.follows || (job.hurries && job_awaits_init(sandbox)))
 		job_put_first(sandbox, copy);
 	else
 		LIST_APPEND(sandbox->jobs, copy);

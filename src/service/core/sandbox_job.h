@@ -46,7 +46,10 @@ struct sandbox_job {
 	 * otherwise, return false.
 	 */
 	bool (*step_back)(struct sandbox_job *job);
-	/* Part of a brief use that has begun: it precedes all jobs that wait. */
+	/*
+	 * It precedes all jobs that wait: it is part of a brief use that has begun, or
+	 * opens the connection to init.
+	 */
 	bool follows;
 	struct warren_limits limits, old;
 	char *text;               /* for a change of the network: its policy; owned */
@@ -72,6 +75,13 @@ void sandbox_save(struct sandbox *sandbox, const char *why, service_done_fn done
 void sandbox_drop_files(struct sandbox *sandbox, service_done_fn done, void *ctx);
 /* begin() of a job that wakes a sandbox that hibernates. */
 void sandbox_wake_begin(struct sandbox_job *job);
+/* begin() of a job that pauses, resumes or checkpoints a sandbox. */
+void sandbox_pause_begin(struct sandbox_job *job);
+/*
+ * sandbox_use.c: an earlier process was killed while it let the sandbox hibernate. Return
+ * true if it is not known yet how that ended: begin() of @job is called again then.
+ */
+bool sandbox_await_init(struct sandbox_job *job);
 /* Set the error -ESTALE: the sandbox's state does not allow the request. */
 int sandbox_wrong_state(const struct sandbox *sandbox, struct warren_error *err);
 

@@ -444,6 +444,7 @@ static void on_reconnect_over(void *ctx, int r, const struct warren_error *err)
 void sandbox_reconnect_in_turn(struct sandbox *sandbox)
 {
 	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_reconnect,
+						       .follows = true,
 						       .done = on_reconnect_over,
 						       .ctx = sandbox });
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_pause.c - pause and resume a sandbox; let its uses resume or wake it */
+/* sandbox_pause.c - pause and resume a sandbox */
 #include <errno.h>
 
 #include "proto/warden_proto.h"
@@ -61,7 +61,7 @@ static bool pause_is_done(const struct sandbox_job *job)
 		 (job->to == SANDBOX_RUNNING || job->cause == CAUSE_REQUEST));
 }
 
-static void begin_pause(struct sandbox_job *job)
+void sandbox_pause_begin(struct sandbox_job *job)
 {
 	struct warden_proto_sandbox msg = { .h = { .type = job->to != SANDBOX_PAUSED
 								   ? WIRE_RESUME
@@ -102,7 +102,7 @@ static void begin_pause(struct sandbox_job *job)
 void sandbox_pause_for(struct sandbox *sandbox, enum sandbox_cause cause,
 		       service_done_fn done, void *ctx)
 {
-	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_pause,
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = sandbox_pause_begin,
 						       .to = SANDBOX_PAUSED,
 						       .why = sandbox_causes[cause],
 						       .cause = cause,
@@ -113,7 +113,7 @@ void sandbox_pause_for(struct sandbox *sandbox, enum sandbox_cause cause,
 static void pause_for_client(struct sandbox *sandbox, enum sandbox_state to, bool save,
 			     service_done_fn done, void *ctx)
 {
-	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = begin_pause,
+	sandbox_job_add(sandbox, (struct sandbox_job){ .begin = sandbox_pause_begin,
 						       .to = to,
 						       .save = save,
 						       .why = "request",
@@ -137,83 +137,4 @@ void sandbox_checkpoint(struct sandbox *sandbox, service_done_fn done, void *ctx
 bool sandbox_is_saved(const struct sandbox *sandbox)
 {
 	return sandbox->saved && sandbox->row.state == SANDBOX_PAUSED;
-}
-
-/*
- * The sandbox is stopped in order to hibernate: queue the request again, after the job
- * that saves its files. Return false if there is no such job.
- */
-static bool use_later(struct sandbox_job *job)
-{
-	struct sandbox *sandbox = job->sandbox;
-	const struct sandbox_job *next = job->next;
-	struct sandbox_job again = *job;
-
-	while (next && next->kind == JOB_USE)
-		next = next->next;
-	if (!sandbox->hibernating || !sandbox_state_is_stopped(sandbox->row.state) ||
-	    !next)
-		return false;
-	again.next = NULL;
-	job->done = service_ignore;
-	sandbox_job_add(sandbox, again);
-	sandbox_job_end(job, 0, NULL);
-	return true;
-}
-
-static void begin_use(struct sandbox_job *job)
-{
-	struct sandbox *sandbox = job->sandbox;
-	struct warren_error err = WARREN_ERROR_INIT;
-
-	if (use_later(job))
-		return;
-	/* An earlier process was killed while it let the sandbox hibernate. */
-	if (sandbox->row.state == SANDBOX_HIBERNATING && !sandbox->hibernating)
-		survive(sandbox->service,
-			sandbox_move(sandbox, SANDBOX_RUNNING, NULL, &err));
-	if ((sandbox->row.state == SANDBOX_PAUSED && sandbox->auto_paused &&
-	     sandbox->wake_on_use) ||
-	    (sandbox->row.state == SANDBOX_RUNNING && sandbox->left_paused))
-		begin_pause(job);
-	else if (sandbox_state_sleeps(sandbox->row.state) && sandbox->wake_on_use)
-		sandbox_wake_begin(job);
-	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0)
-		sandbox_job_end(job, 0, NULL);
-	else if (sandbox->row.state == SANDBOX_RUNNING)
-		sandbox_job_end(job, init_conn_refuse(sandbox, &err), &err);
-	else
-		sandbox_job_end(job, sandbox_wrong_state(sandbox, &err), &err);
-}
-
-/*
- * A request that uses the sandbox waits for the current job, so a sandbox is never used
- * while it is being paused.
- */
-void sandbox_use(struct sandbox *sandbox, service_done_fn done, void *ctx)
-{
-	struct warren_error err = WARREN_ERROR_INIT;
-	bool pass = !sandbox->code_run || sandbox->code_pass;
-
-	sandbox->code_pass = false;
-	sandbox_touch(sandbox);
-	if (!pass)
-		done(ctx, sandbox_check_run(sandbox, &err), &err);
-	else if (sandbox->row.state != SANDBOX_RUNNING &&
-		 sandbox->row.state != SANDBOX_PAUSED &&
-		 !(sandbox_state_sleeps(sandbox->row.state) && sandbox->wake_on_use) &&
-		 !sandbox->hibernating)
-		done(ctx, sandbox_wrong_state(sandbox, &err), &err);
-	else if (sandbox->row.state == SANDBOX_RUNNING && sandbox->conn >= 0 &&
-		 !sandbox->left_paused && !sandbox->jobs)
-		done(ctx, 0, NULL);
-	else
-		sandbox_job_add(sandbox,
-				(struct sandbox_job){ .begin = begin_use,
-						      .to = SANDBOX_RUNNING,
-						      .why = "use",
-						      .kind = JOB_USE,
-						      .permit = sandbox->service->permit,
-						      .done = done,
-						      .ctx = ctx });
 }

@@ -25,7 +25,8 @@
  *	prune.c			deletes rows that are not needed any more
  *	sandbox_job.c		the jobs of a sandbox, of which one is in progress
  *	sandbox_ops.c		jobs of the warden: create, limit, destroy
- *	sandbox_pause.c		pause and resume; uses that wake a sandbox
+ *	sandbox_pause.c		pause and resume
+ *	sandbox_use.c		uses, which resume and wake a sandbox
  *	sandbox_group.c		sandboxes that are created together, all or none
  *	sandbox_spec.c		the text of a sandbox's spec
  *	sandbox_ports.c		connections to ports of a sandbox

@@ -516,6 +516,9 @@ static void begin_start(struct sandbox_job *job)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = 0;
 
+	job->step_back = NULL;
+	if (sandbox_await_init(job))
+		return;
 	if (sandbox_state_is_stopped(sandbox->row.state)) {
 		if (sandbox->left_paused)
 			start_resume(job);
