@@ -141,11 +141,6 @@ void context_fail_cell(struct e2b_context *x, const char *name, const char *why)
 /* ---------------------------------------------------------------------- clients of cells
  */
 
-static void context_cell_ignore(void *ctx UNUSED, int r UNUSED,
-				const struct warren_error *err UNUSED)
-{
-}
-
 static void cell_interrupt(struct cell *k)
 {
 	struct exec *exec = k->context->exec;
@@ -154,7 +149,7 @@ static void cell_interrupt(struct cell *k)
 			 (uintmax_t)k->n);
 
 	if (exec)
-		exec_feed(exec, line, (size_t)n, false, context_cell_ignore, NULL);
+		exec_feed(exec, line, (size_t)n, false, e2b_ignore, NULL);
 }
 
 static void cell_turn(const struct cell *k)

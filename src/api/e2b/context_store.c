@@ -88,11 +88,6 @@ static bool context_is_kernel(void *ctx, struct exec *exec)
 	       is_kernel_argv(x, row->argv) && !context_has_exec(x->e2b, row->id);
 }
 
-static void context_store_ignore(void *ctx UNUSED, int r UNUSED,
-				 const struct warren_error *err UNUSED)
-{
-}
-
 static void context_attach(struct e2b_context *x, struct exec *exec)
 {
 	static const char interrupt[] = "\n{\"op\":\"interrupt\"}\n";
@@ -101,8 +96,8 @@ static void context_attach(struct e2b_context *x, struct exec *exec)
 	(void)exec_extent(exec, &from, &at);
 	context_use_kernel(x, exec, at);
 	if (x->exec)
-		exec_feed(exec, interrupt, sizeof(interrupt) - 1, false,
-			  context_store_ignore, NULL);
+		exec_feed(exec, interrupt, sizeof(interrupt) - 1, false, e2b_ignore,
+			  NULL);
 }
 
 void context_settle(struct e2b_context *x)

@@ -14,6 +14,7 @@
  *	sandbox.c	the other operations on sandboxes
  *	envelope.c	messages of streams
  *	process.c	commands
+ *	process_table.c	commands by their pid
  *	process_stream.c	the events of a command, as they happen
  *	filesystem.c	names and attributes of files
  *	watch.c		changes of files
@@ -34,10 +35,12 @@ struct e2b_watcher;
 struct e2b_context;
 struct loop_timer;
 
+#define E2B_PROCESS_BUCKETS 256
+
 struct e2b {
 	struct v1 *v1;
 	char key[65]; /* the access tokens of sandboxes are derived from it */
-	struct e2b_process *processes;
+	struct e2b_process *processes[E2B_PROCESS_BUCKETS]; /* by their sandbox */
 	struct e2b_watcher *watchers;
 	struct e2b_context *contexts;
 	struct loop_timer
@@ -45,6 +48,7 @@ struct e2b {
 	int64_t restored_at;            /* when sandboxes were restored */
 	bool closing;                   /* contexts are left to the next process */
 	struct loop_timer *timer;       /* forgets processes that ended */
+	bool sweeps;                    /* that timer is set */
 	struct loop_timer *watch_timer; /* forgets unused watchers */
 };
 

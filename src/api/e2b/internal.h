@@ -202,17 +202,24 @@ void e2b_process_close_stdin(struct call *c);
 void e2b_process_send_signal(struct call *c);
 void e2b_process_update(struct call *c);
 
-/* A command that the data plane has started. */
+/* process_table.c: a command that the data plane has started */
 struct e2b_process {
 	struct e2b_process *next;
-	struct exec *exec; /* a reference */
 	char sandbox[ID_LEN + 1];
+	char id[ID_LEN + 1]; /* of the exec */
+	struct exec *exec;   /* a reference; NULL: it has ended */
 	int pid;
-	int64_t ended_at; /* 0: it runs */
-	char *tag;        /* NULL: none */
-	json_t *config;   /* cmd, args, envs, cwd */
+	int64_t ended_at;
+	char *tag;    /* NULL: none */
+	char *config; /* cmd, args, envs and cwd, as JSON; NULL: too long, or it has ended
+		       */
 };
 
+/* Keep a command for lists and late clients. */
+void process_keep(struct call *c, struct exec *exec, int pid);
+/* The command of a running exec; NULL: unknown. */
+const struct e2b_process *process_of(struct e2b *e, const char *sandbox,
+				     const struct exec *exec);
 /*
  * Find the command that the field `process` names. The caller releases it. NULL: refused.
  */

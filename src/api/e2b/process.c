@@ -2,9 +2,8 @@
 /*
  * process.c - commands of the data plane: start, connect, list, write, signal
  *
- * SDKs know a command by the pid of its first process inside the sandbox. The service
- * keeps the commands that were started here for a while after their end, so that a late
- * client gets the result.
+ * SDKs know a command by the pid of its first process inside the sandbox:
+ * process_table.c.
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,114 +19,7 @@
 #include "net/loop.h"
 #include "service/exec/exec.h"
 
-#define ENDED_KEPT_MS 30000
-#define SWEEP_MS      5000
-#define ENV_OWN       3 /* variables that this API adds */
-
-/* --------------------------------------------------------------- commands by their pid
- */
-
-static void process_free(struct e2b_process *p)
-{
-	(void)exec_unref(p->exec);
-	json_decref(p->config);
-	free(p->tag);
-	free(p);
-}
-
-/* Forget commands some time after their end. */
-static void process_on_sweep(void *ctx)
-{
-	struct e2b *e = ctx;
-	int64_t now = service_time();
-
-	for (struct e2b_process **at = &e->processes; *at;) {
-		struct e2b_process *p = *at;
-
-		if (p->ended_at == 0 && (exec_row(p->exec)->ended || exec_lost(p->exec)))
-			p->ended_at = now;
-		if (p->ended_at && p->ended_at + ENDED_KEPT_MS < now) {
-			*at = p->next;
-			process_free(p);
-		} else {
-			at = &p->next;
-		}
-	}
-	if (e->processes)
-		loop_timer_set(e->timer, SWEEP_MS);
-}
-
-void e2b_forget_processes(struct e2b *e)
-{
-	while (e->processes) {
-		struct e2b_process *p = e->processes;
-
-		e->processes = p->next;
-		process_free(p);
-	}
-	e->timer = loop_timer_free(e->timer);
-}
-
-static void process_keep(struct call *c, struct exec *exec, int pid)
-{
-	struct e2b *e = call_e2b(c);
-	const char *tag = body_text(&c->body, "tag");
-	struct e2b_process *p = calloc(1, sizeof(*p));
-
-	if (p && !e->timer &&
-	    loop_timer_new(service_loop(c->v1->service), process_on_sweep, e, &e->timer) <
-		    0) {
-		free(p);
-		return;
-	}
-	if (!p)
-		return;
-	p->exec = exec_ref(exec);
-	(void)memcpy(p->sandbox, c->route.sandbox, sizeof(p->sandbox));
-	p->pid = pid;
-	p->tag = tag && *tag ? strdup(tag) : NULL;
-	p->config = json_incref(json_object_get(c->body.json, "process"));
-	p->next = e->processes;
-	if (!e->processes)
-		loop_timer_set(e->timer, SWEEP_MS);
-	e->processes = p;
-}
-
-static bool process_has_pid(void *ctx, struct exec *exec)
-{
-	return exec_pid(exec) == *(int *)ctx;
-}
-
-/*
- * Find the command that the field `process` names. The caller releases it. NULL: refused.
- */
-struct exec *process_find(struct call *c, const struct body *from, int *ret_pid)
-{
-	struct body which = body_object(from, "process");
-	const char *tag = body_text(&which, "tag");
-	int pid = (int)body_int(&which, "pid");
-	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
-	struct exec *exec = NULL;
-
-	for (struct e2b_process *p = call_e2b(c)->processes; p; p = p->next) {
-		if (strcmp(p->sandbox, c->route.sandbox) != 0 ||
-		    (tag ? !p->tag || strcmp(p->tag, tag) != 0 : p->pid != pid))
-			continue;
-		*ret_pid = p->pid;
-		return exec_ref(p->exec);
-	}
-	if (sandbox && pid > 1)
-		exec = exec_each_running(sandbox, process_has_pid, &pid);
-	if (exec) {
-		*ret_pid = pid;
-		return exec_ref(exec);
-	}
-	if (tag)
-		e2b_refuse_rpc(c, "not_found", "process with tag %s not found", tag);
-	else
-		e2b_refuse_rpc(c, "not_found", "process with pid %d not found", pid);
-	return NULL;
-}
+#define ENV_OWN 3 /* variables that this API adds */
 
 /* --------------------------------------------------------------------------- user, paths
  */
@@ -384,21 +276,12 @@ struct process_listing {
 	struct json json;
 };
 
-static const struct e2b_process *process_of(const struct e2b *e, const struct exec *exec)
-{
-	const struct e2b_process *p = e->processes;
-
-	while (p && strcmp(exec_row(p->exec)->id, exec_row(exec)->id) != 0)
-		p = p->next;
-	return p;
-}
-
 static void put_config(struct json *j, const struct e2b_process *p,
 		       const struct exec *exec)
 {
 	const struct exec_row *row = exec_row(exec);
-	json_t *argv = p ? NULL : json_loads(row->argv, 0, NULL), *value;
-	char *text = p ? json_dumps(p->config, JSON_COMPACT) : NULL;
+	const char *text = p ? p->config : NULL;
+	json_t *argv = text ? NULL : json_loads(row->argv, 0, NULL), *value;
 	size_t i;
 
 	if (text) {
@@ -416,14 +299,14 @@ static void put_config(struct json *j, const struct e2b_process *p,
 			json_str(j, "cwd", row->cwd);
 		json_close(j, '}');
 	}
-	free(text);
 	json_decref(argv);
 }
 
 static bool process_list_one(void *ctx, struct exec *exec)
 {
 	struct process_listing *l = ctx;
-	const struct e2b_process *p = process_of(call_e2b(l->call), exec);
+	const struct e2b_process *p =
+		process_of(call_e2b(l->call), l->call->route.sandbox, exec);
 	int pid = p ? p->pid : exec_pid(exec);
 
 	if (pid == 0 || exec_row(exec)->session)

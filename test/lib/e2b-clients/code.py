@@ -59,7 +59,7 @@ def token(s):
 
 def kernels(s):
     """Returns the pids of kernels in the sandbox."""
-    return s.commands.run("pgrep -f 'the source of the kernel' | grep -vx $$ || true").stdout.split()
+    return s.commands.run("pgrep -f '[t]he source of the kernel' || true").stdout.split()
 
 
 # ------------------------------------------------------------------------- areas
