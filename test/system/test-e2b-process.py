@@ -50,6 +50,11 @@ def commands_are_found_by_their_tag():
 
 
 @test
+def traffic_resumes_a_paused_sandbox():
+    python("resumes")
+
+
+@test
 def many_commands_run_at_once():
     python("with_async")
 

@@ -394,14 +394,16 @@ static void data_caller(struct call *c, const struct sandbox *sandbox)
 	http_known(c->req, true);
 }
 
-/* Is the sandbox running, or does its use resume it? */
+/*
+ * Is the sandbox running, or does its use resume it? One whose processes are gone is
+ * resumed only by a client that connects to it.
+ */
 static bool data_is_there(const struct sandbox *sandbox)
 {
 	enum sandbox_state state = sandbox_row(sandbox)->state;
 
 	return state == SANDBOX_RUNNING ||
-	       ((state == SANDBOX_PAUSED || state == SANDBOX_HIBERNATED) &&
-		e2b_label(sandbox, E2B_LABEL_RESUME));
+	       (state == SANDBOX_PAUSED && e2b_label(sandbox, E2B_LABEL_RESUME));
 }
 
 static int e2b_admit_data(struct call *c, const struct target *t, struct api_error *err)
@@ -459,10 +461,14 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 static void e2b_on_resumed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
+	bool waits = c->req && !c->answered;
 
-	if (c->req && !c->answered && r < 0)
+	if (waits && r < 0)
 		call_fail(c, err);
-	else if (c->req && !c->answered)
+	else if (waits && !sandbox)
+		e2b_refuse_gone(c);
+	else if (waits && e2b_renew(c, sandbox))
 		c->handler(c);
 	call_unref(c);
 }

@@ -145,6 +145,8 @@ void e2b_list(struct call *c);
 void e2b_list_running(struct call *c);
 void e2b_get(struct call *c);
 void e2b_kill(struct call *c);
+/* Set the end of a sandbox that traffic has resumed; false: the call was refused. */
+bool e2b_renew(struct call *c, struct sandbox *sandbox);
 void e2b_timeout(struct call *c);
 void e2b_refresh(struct call *c);
 void e2b_pause(struct call *c);

@@ -16,6 +16,7 @@
 #define METADATA_MAX 16
 #define TIMEOUT_V1   15
 #define TIMEOUT_V2   300
+#define RESUMED_MIN  300 /* seconds */
 
 #define RUNNING (1U << SANDBOX_RUNNING)
 #define PAUSED                                                                         \
@@ -455,6 +456,24 @@ static bool set_end(struct call *c, struct sandbox *sandbox, int64_t seconds, bo
 		return false;
 	}
 	return true;
+}
+
+/*
+ * Traffic has resumed the sandbox: it runs as long as its creator asked for, but at least
+ * RESUMED_MIN.
+ */
+bool e2b_renew(struct call *c, struct sandbox *sandbox)
+{
+	const char *label = e2b_label(sandbox, E2B_LABEL_TIMEOUT);
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	uint64_t seconds = 0, max = c->v1->config->max.ttl_ms / 1000;
+
+	if (!label || parse_u64(label, TIMEOUT_MAX, &seconds, &ignored) < 0 ||
+	    seconds < RESUMED_MIN)
+		seconds = RESUMED_MIN;
+	if (max && seconds > max)
+		seconds = max;
+	return set_end(c, sandbox, (int64_t)seconds, false);
 }
 
 void e2b_timeout(struct call *c)

@@ -2,6 +2,7 @@
 """process.py - commands of the Python SDK of E2B: late clients, lost clients, restarts of the service"""
 import asyncio
 import base64
+import datetime
 import json
 import os
 import socket
@@ -251,6 +252,42 @@ def tags(s):
         s.commands.kill(pid)
 
 
+def resumes(_):
+    """Traffic resumes a paused sandbox, if its creator asked for that, and only one with its memory."""
+    s = Sandbox.create(timeout=300, lifecycle={"on_timeout": "pause", "auto_resume": True})
+    try:
+        h = s.commands.run("sleep 1000", background=True)
+        for _ in range(2):
+            s.set_timeout(1)
+            until(lambda: s.get_info().state.value == "paused", "the pause")
+            answers = []
+            threads = [threading.Thread(target=lambda: answers.append(pids(s))) for _ in range(5)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            eq(answers, [[h.pid]] * 5, "requests that resume it")
+            info = s.get_info()
+            left = (info.end_at - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
+            assert 200 < left <= 300, f"{left} s are left"
+        s.pause()
+        eq(pids(s), [h.pid], "after a pause that was asked for")
+        s.pause(keep_memory=False)
+        raises(Exception, lambda: pids(s))
+        eq((s.is_running(), s.get_info().state.value), (False, "paused"), "without its memory")
+        s.connect()
+        eq(pids(s), [])
+    finally:
+        s.kill()
+    s = Sandbox.create(timeout=300, lifecycle={"on_timeout": "pause"})
+    try:
+        s.pause()
+        raises(Exception, lambda: pids(s))
+        eq(s.get_info().state.value, "paused", "without auto_resume")
+    finally:
+        s.kill()
+
+
 async def with_async(_):
     """Many commands and clients at once, some of which are cancelled."""
     s = await AsyncSandbox.create()
@@ -282,7 +319,7 @@ def main():
     area = globals()[sys.argv[1]]
     if area is with_async:
         asyncio.run(area(None))
-    elif area is killed:
+    elif area in (killed, resumes):
         area(None)
     else:
         s = Sandbox.create()
