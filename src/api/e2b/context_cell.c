@@ -61,7 +61,7 @@ void cell_write(struct cell *k, const char *data, size_t n)
 
 void cell_send(struct cell *k, const char *line, size_t n)
 {
-	AUTO_BUF struct buf out = BUF_INIT(2 * CONTEXT_SHORT_MAX);
+	AUTO_BUF struct buf out = BUF_INIT(2UL * CONTEXT_SHORT_MAX);
 
 	buf_add(&out, line, n);
 	buf_puts(&out, "\n");

@@ -509,7 +509,7 @@ static void e2b_go_on(struct call *c, int r, struct api_error *err, bool data)
 		r = api_error_set(err, API_ERR_SHUTTING_DOWN, "the service is stopping");
 	if (c->answered)
 		return;
-	if (r < 0)
+	if (r < 0 || !c->route.op)
 		call_error(c, err);
 	else if (data)
 		e2b_resume(c, e2b_begin);

@@ -264,7 +264,7 @@ static enum walk_say fs_list_on_entry(void *ctx, const struct walk_entry *e)
 
 static void fs_list_answer(struct fs_list *l)
 {
-	AUTO_BUF struct buf out = BUF_INIT(2 * LIST_BYTES_MAX);
+	AUTO_BUF struct buf out = BUF_INIT(2UL * LIST_BYTES_MAX);
 	struct json j = { .out = &out };
 
 	json_open(&j, NULL, '{');

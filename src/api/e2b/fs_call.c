@@ -139,6 +139,7 @@ static void fs_permissions(uint32_t mode, char out[20])
 		{ S_ISUID, S_ISUID, 'u' }, { S_ISGID, S_ISGID, 'g' },
 		{ S_IFMT, S_IFCHR, 'c' },  { S_ISVTX, S_ISVTX, 't' },
 	};
+	static const char letters[] = "xwr";
 	char *p = out;
 
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
@@ -147,7 +148,10 @@ static void fs_permissions(uint32_t mode, char out[20])
 	if (p == out)
 		*p++ = '-';
 	for (int i = 8; i >= 0; i--)
-		*p++ = mode & (1U << i) ? "xwr"[i % 3] : '-';
+		*p++ = '-';
+	for (unsigned i = 0; i < 9; i++)
+		if (mode & (1U << i))
+			p[-1 - (int)i] = letters[i % 3];
 	*p = '\0';
 }
 

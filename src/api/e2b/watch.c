@@ -90,8 +90,11 @@ static void watch_deliver(struct fs_watch *w, const struct proto_entry *is)
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct json j = { .out = &out };
 	struct change *c = QUEUE_TAKE(w->first, w->tail);
-	const char *name = watch_name(w, c->path);
+	const char *name;
 
+	if (!c)
+		return;
+	name = watch_name(w, c->path);
 	w->n--;
 	json_open(&j, NULL, '{');
 	json_str(&j, "name", name);
