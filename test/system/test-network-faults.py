@@ -15,6 +15,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import network_world as nw  # pylint: disable=wrong-import-position
@@ -309,6 +310,21 @@ def a_policy_changes_although_egress_is_stopped():
     eq((nw.reach(w, closed, "a.test", PORT), nw.reach(w, opened, "a.test", PORT)), ("unknown", "hello"))
     for box in (closed, opened):
         w.delete(box)
+
+
+@test
+def policies_change_after_egress_has_ended_several_times():
+    """Each end lengthens the interval after which the service would try again, so that the next process serves the sandbox before."""
+    box = w.create(image="host", network=POLICY)
+    for _ in range(3):
+        pid = w.egress
+        os.kill(pid, signal.SIGKILL)
+        until(lambda old=pid: w.egress not in (None, old), "warren-egress runs again")
+        until(lambda: nw.reach(w, box, "a.test", PORT) == "hello", "the policy applies again")
+        time.sleep(0.5)  # longer than the interval
+    w.ask("PATCH", "/v1/sandboxes/" + box, {"network": {"allow": []}}, status=200)
+    eq(nw.reach(w, box, "a.test", PORT), "unknown")
+    w.delete(box)
 
 
 @test

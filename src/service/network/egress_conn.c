@@ -271,8 +271,12 @@ static void egress_conn_on_timer(void *ctx)
 {
 	struct egress_conn *c = ctx;
 
-	/* This starts warren-egress, if a sandbox needs it. */
-	network_all_step(c->service, false);
+	/*
+	 * This starts warren-egress, if a sandbox needs it. If another request has
+	 * started it before, it serves the sandboxes already.
+	 */
+	if (c->sock < 0)
+		network_all_step(c->service, false);
 }
 
 void egress_conn_start(struct service *s)
