@@ -269,6 +269,37 @@ static const char *const steps[] = {
 	"  state INTEGER NOT NULL DEFAULT 0" /* enum context_state */
 	") STRICT, WITHOUT ROWID;"
 	"CREATE INDEX contexts_of_sandbox ON contexts (sandbox);",
+
+	/* Templates that clients have built, their builds, and the tags of the builds. */
+	"CREATE TABLE templates ("
+	"  id TEXT PRIMARY KEY NOT NULL,"
+	"  tenant TEXT NOT NULL REFERENCES tenants (name) ON DELETE CASCADE,"
+	"  name TEXT NOT NULL,"
+	"  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,"
+	"  UNIQUE (tenant, name)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE TABLE template_builds ("
+	"  seq INTEGER PRIMARY KEY,"
+	"  id TEXT NOT NULL UNIQUE,"
+	"  template TEXT NOT NULL REFERENCES templates (id) ON DELETE CASCADE,"
+	"  state INTEGER NOT NULL,"            /* enum template_state */
+	"  snapshot TEXT NOT NULL DEFAULT ''," /* its files */
+	"  spec TEXT NOT NULL,"                /* a JSON object */
+	"  reason TEXT NOT NULL DEFAULT '', step TEXT NOT NULL DEFAULT '',"
+	"  logs TEXT NOT NULL DEFAULT '',"
+	"  created_at INTEGER NOT NULL, ended_at INTEGER NOT NULL DEFAULT 0"
+	") STRICT;"
+	"CREATE INDEX template_builds_of ON template_builds (template, seq);"
+	"CREATE INDEX template_builds_by_snapshot ON template_builds (snapshot)"
+	"  WHERE snapshot <> '';"
+	"CREATE TABLE template_tags ("
+	"  template TEXT NOT NULL REFERENCES templates (id) ON DELETE CASCADE,"
+	"  tag TEXT NOT NULL,"
+	"  build TEXT NOT NULL REFERENCES template_builds (id) ON DELETE CASCADE,"
+	"  created_at INTEGER NOT NULL,"
+	"  PRIMARY KEY (template, tag)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX template_tags_of_build ON template_tags (build);",
 };
 
 /* Run a pragma and get its value. The text is a constant, because values of pragmas

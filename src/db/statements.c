@@ -38,6 +38,18 @@
 	"snapshot = s.id), (SELECT count(*) FROM snapshot_uses WHERE "        \
 	"snapshot = s.id)"
 
+/* A template with its newest build. */
+#define TEMPLATE                                                             \
+	"t.id, t.tenant, t.name, t.created_at, t.updated_at, b.id, b.spec, " \
+	"b.state, (SELECT count(*) FROM template_builds WHERE template = t.id)"
+#define TEMPLATE_FROM                                                                \
+	" FROM templates t LEFT JOIN template_builds b ON b.seq = (SELECT max(seq) " \
+	"FROM template_builds WHERE template = t.id) "
+
+#define TEMPLATE_BUILD                                                          \
+	"id, template, state, snapshot, spec, reason, step, logs, created_at, " \
+	"ended_at"
+
 const char sandbox_columns[] = SANDBOX;
 
 const char *const statement_texts[STMT_MAX] = {
@@ -156,8 +168,12 @@ const char *const statement_texts[STMT_MAX] = {
 		"id = coalesce((SELECT id FROM snapshots WHERE id = ?2 AND state = 1 AND "
 		"(?1 IS NULL OR tenant = ?1)), (SELECT snapshot FROM snapshot_names WHERE "
 		"tenant = ?1 AND name = ?2))",
-	[STMT_EACH_SNAPSHOT] = "SELECT " SNAPSHOT " FROM snapshots s WHERE tenant = ? "
-			       "AND id > ? AND state = 1 ORDER BY id LIMIT ?",
+	/* The snapshot of a build is listed as a template. */
+	[STMT_EACH_SNAPSHOT] =
+		"SELECT " SNAPSHOT " FROM snapshots s WHERE tenant = ? "
+		"AND id > ? AND state = 1 AND NOT EXISTS (SELECT 1 FROM "
+		"template_builds WHERE snapshot = s.id AND snapshot <> '') "
+		"ORDER BY id LIMIT ?",
 	[STMT_SUM_SNAPSHOTS] = "SELECT count(CASE WHEN state <> 2 THEN 1 END), "
 			       "coalesce(sum(size), 0) FROM snapshots WHERE ?1 IS NULL "
 			       "OR tenant = ?1",
@@ -166,6 +182,46 @@ const char *const statement_texts[STMT_MAX] = {
 
 	[STMT_SNAPSHOT_OF_IMAGE] = "SELECT id FROM snapshots WHERE image = ?",
 	[STMT_SNAPSHOT_OF] = "SELECT snapshot FROM snapshot_uses WHERE sandbox = ?",
+
+	[STMT_INSERT_TEMPLATE] = "INSERT INTO templates (id, tenant, name, created_at, "
+				 "updated_at) VALUES (?1, ?2, ?3, ?4, ?4)",
+	[STMT_COUNT_TEMPLATES] = "SELECT count(*) FROM templates WHERE tenant = ?",
+	[STMT_GET_TEMPLATE] = "SELECT " TEMPLATE TEMPLATE_FROM
+			      "WHERE t.tenant = ?1 AND (t.id = ?2 OR t.name = ?2) "
+			      "ORDER BY t.id = ?2 DESC LIMIT 1",
+	[STMT_EACH_TEMPLATE] = "SELECT " TEMPLATE TEMPLATE_FROM
+			       "WHERE t.tenant = ? AND t.id > ? ORDER BY t.id LIMIT ?",
+	[STMT_DELETE_TEMPLATE] = "DELETE FROM templates WHERE id = ?",
+	[STMT_INSERT_BUILD] = "INSERT INTO template_builds (id, template, state, spec, "
+			      "created_at) VALUES (?, ?, ?, ?, ?)",
+	/* Builds without a tag are kept for their logs, and only the last of them. */
+	[STMT_PRUNE_BUILDS] =
+		"DELETE FROM template_builds WHERE template = ?1 AND state <> 1 AND "
+		"NOT EXISTS (SELECT 1 FROM template_tags WHERE build = "
+		"template_builds.id) AND seq NOT IN (SELECT seq FROM template_builds "
+		"WHERE template = ?1 ORDER BY seq DESC LIMIT ?2)",
+	[STMT_GET_BUILD] = "SELECT " TEMPLATE_BUILD
+			   " FROM template_builds WHERE template = ? AND id = ?",
+	[STMT_TAGGED_BUILD] =
+		"SELECT " TEMPLATE_BUILD " FROM template_builds WHERE id = (SELECT build "
+		"FROM template_tags WHERE template = ? AND tag = ?)",
+	[STMT_SET_BUILD] =
+		"UPDATE template_builds SET state = ?2, snapshot = ?3, spec = ?4, reason = "
+		"?5, step = ?6, logs = ?7, ended_at = ?8 WHERE id = ?1 AND state < 2",
+	[STMT_END_BUILDS] = "UPDATE template_builds SET state = 3, reason = ?, step = "
+			    "'base', ended_at = ? WHERE state = 1",
+	[STMT_TOUCH_TEMPLATE] = "UPDATE templates SET updated_at = ?2 WHERE id = ?1",
+	[STMT_PUT_TEMPLATE_TAG] = "INSERT OR REPLACE INTO template_tags (template, tag, "
+				  "build, created_at) VALUES (?, ?, ?, ?)",
+	[STMT_DELETE_TEMPLATE_TAG] =
+		"DELETE FROM template_tags WHERE template = ? AND tag = ?",
+	[STMT_EACH_TEMPLATE_TAG] = "SELECT tag, build, created_at FROM template_tags "
+				   "WHERE template = ? ORDER BY tag",
+	/* Files without a tag are deleted when no sandbox uses them; ?2: all files. */
+	[STMT_ORPHAN_BUILDS] =
+		"UPDATE snapshots SET transient = 1 WHERE id IN (SELECT snapshot FROM "
+		"template_builds b WHERE template = ?1 AND snapshot <> '' AND (?2 OR NOT "
+		"EXISTS (SELECT 1 FROM template_tags WHERE build = b.id)))",
 
 	[STMT_INSERT_SANDBOX] =
 		"INSERT INTO sandboxes (seq, id, state, owner, backend, image, network, name, "

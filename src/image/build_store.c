@@ -108,8 +108,8 @@ static char *build_manifest(const struct store *s, const struct store_image *ima
 }
 
 int build_store_image(const struct store *s, const char *config,
-		      const struct store_image *parent, char ret_id[REF_DIGEST_LEN + 1],
-		      struct warren_error *err)
+		      const struct store_image *parent, const char *snapshot,
+		      char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
 {
 	AUTO_FREE char *manifest = NULL;
 	struct store_image image = { .lock = -1 };
@@ -124,9 +124,12 @@ int build_store_image(const struct store *s, const char *config,
 				 STORE_LAYERS_MAX);
 	}
 	image.base = strdup(parent && parent->base ? parent->base : "");
+	if (snapshot)
+		image.snapshot = strdup(snapshot);
 	manifest = build_manifest(s, &image, config, parent ? parent->id : "");
-	r = manifest && image.base ? oci_record(s, &image, manifest, config, NULL, err)
-				   : error_errno(err, ENOMEM, "describe the image");
+	r = manifest && image.base && (image.snapshot || !snapshot)
+		    ? oci_record(s, &image, manifest, config, NULL, err)
+		    : error_errno(err, ENOMEM, "describe the image");
 	if (r == 0)
 		(void)strcpy(ret_id, image.id);
 	store_image_done(&image);

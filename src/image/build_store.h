@@ -26,10 +26,12 @@ int build_store_layer(const struct store *s, struct store_new *layer,
 
 /*
  * Record an image with this configuration. @parent is the image whose layers are its
- * first ones; NULL: none. The caller holds the store's lock.
+ * first ones; NULL: none. @snapshot: see store_image.snapshot; NULL: an ordinary image.
+ * The caller holds the store's lock.
  */
 int build_store_image(const struct store *s, const char *config,
-		      const struct store_image *parent, char ret_id[REF_DIGEST_LEN + 1],
+		      const struct store_image *parent, const char *snapshot,
+		      char ret_id[REF_DIGEST_LEN + 1],
 		      struct warren_error *err) MUST_CHECK;
 
 /* Find the image of a step; -ENOENT: there is none, or it was removed. */

@@ -107,7 +107,7 @@ TEST(duplicate_names_become_unique_after_migration)
 	EQ(sqlite3_open(state_path, &sql), SQLITE_OK);
 	EQ(sqlite3_exec(
 		   sql,
-		   "DROP TABLE contexts;"
+		   "DROP TABLE template_tags; DROP TABLE template_builds; DROP TABLE templates; DROP TABLE contexts;"
 		   "ALTER TABLE execs DROP COLUMN ends_until; ALTER TABLE sessions DROP COLUMN undoable; DROP TABLE snapshot_uses; DROP TABLE snapshot_names; DROP TABLE snapshots;"
 		   "DROP TABLE volume_uses; DROP TABLE volumes; DROP TABLE networks; DROP TABLE secrets;"
 		   "DROP INDEX sandboxes_by_name;"

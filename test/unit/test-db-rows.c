@@ -124,7 +124,7 @@ TEST(existing_stopped_sandboxes_are_charged)
 	EQ(sqlite3_exec(
 		   sql,
 		   "UPDATE tenants SET memory = 0, cpu_millis = 0;"
-		   "DROP TABLE contexts;"
+		   "DROP TABLE template_tags; DROP TABLE template_builds; DROP TABLE templates; DROP TABLE contexts;"
 		   "ALTER TABLE execs DROP COLUMN ends_until; ALTER TABLE sessions DROP COLUMN undoable; DROP TABLE snapshot_uses; DROP TABLE snapshot_names; DROP TABLE snapshots;"
 		   "DROP TABLE volume_uses; DROP TABLE volumes; DROP TABLE networks; DROP TABLE secrets;"
 		   "UPDATE meta SET value = '7' WHERE key = 'steps'",

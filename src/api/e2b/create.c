@@ -20,23 +20,38 @@
 #define TIMEOUT_V1       15 /* seconds, if the request does not say */
 #define TIMEOUT_V2       300
 
-/* Templates that SDKs use by default, and that need no configuration. */
-static const char *const builtin[] = { "base", "code-interpreter-v1" };
-
 struct creation {
 	struct call *call;
 	struct sandbox_waiter waiter;
 	bool repeatable; /* the client can repeat the request with its key */
+	bool again;      /* it has repeated the request */
+	struct template_start start;
+};
+
+/* A new sandbox whose template is starting. */
+struct create_starting {
+	struct call *call; /* a reference */
+	char sandbox[ID_LEN + 1];
+	bool repeatable;
+};
+
+/* What a request says about its template. */
+struct create_template {
+	const char *name;
+	/* Of a template that was built; "": another one. */
+	char id[ID_LEN + 1], alias[E2B_NAME_MAX + 1];
+	struct template_start start;
 };
 
 void e2b_sandbox_to_json(struct call *c, const struct sandbox *sandbox, struct json *j)
 {
 	const struct sandbox_row *row = sandbox_row(sandbox);
 	const char *template = e2b_label(sandbox, E2B_LABEL_TEMPLATE);
+	const char *id = e2b_label(sandbox, E2B_LABEL_TEMPLATE_ID);
 	char token[E2B_TOKEN_LEN + 1];
 
 	json_str(j, "sandboxID", row->id);
-	json_str(j, "templateID", template ? template : row->image);
+	json_str(j, "templateID", id ? id : template ? template : row->image);
 	if (template)
 		json_str(j, "alias", template);
 	json_str(j, "clientID", "warren");
@@ -79,8 +94,10 @@ static void create_put_kept(struct call *c, json_t *out, const char *name)
 }
 
 /* Put the template of the request into the request for v1. */
-static int create_put_template(struct call *c, json_t *out, const char *name)
+static int create_put_template(struct call *c, json_t *out, struct create_template *t,
+			       struct warren_error *err)
 {
+	const char *name = t->name;
 	size_t n = strlen(name), tag = strlen(":default");
 	char plain[257];
 	int r;
@@ -90,12 +107,15 @@ static int create_put_template(struct call *c, json_t *out, const char *name)
 	(void)snprintf(plain, sizeof(plain), "%.*s", (int)n, name);
 	if (json_object_get(c->v1->config->templates, plain))
 		return json_object_set_new(out, "template", json_string(plain));
-	for (size_t i = 0; i < ARRAY_SIZE(builtin); i++)
-		if (strcmp(plain, builtin[i]) == 0)
-			return json_object_set_new(out, "image", json_string("host")) |
-			       json_object_set_new(out, "user", json_string("user")) |
-			       json_object_set_new(out, "workdir",
-						   json_string("/home/user"));
+	r = e2b_put_template(c, out, name, t->id, t->alias, &t->start, err);
+	if (r > 0)
+		t->name = t->alias;
+	if (r != 0)
+		return r < 0 ? r : 0;
+	if (e2b_has_template(c, plain))
+		return json_object_set_new(out, "image", json_string("host")) |
+		       json_object_set_new(out, "user", json_string("user")) |
+		       json_object_set_new(out, "workdir", json_string("/home/user"));
 	r = json_object_set_new(out, "image", json_string(plain));
 	create_put_kept(c, out, plain);
 	return r | json_object_set_new(out, "pull", json_string("never"));
@@ -205,15 +225,15 @@ struct labels {
 	char timeout[24];
 };
 
-static int labels_read(const struct body *body, const char *template, int64_t timeout,
-		       struct labels *ret, struct api_error *err)
+static int labels_read(const struct body *body, const struct create_template *template,
+		       int64_t timeout, struct labels *ret, struct api_error *err)
 {
 	struct body resume = body_object(body, "autoResume");
 	struct body network = body_object(body, "network");
 	json_t *metadata = body_json(body, "metadata"), *value;
 	const char *key;
 
-	ret->all = calloc(json_object_size(metadata) + 4, sizeof(*ret->all));
+	ret->all = calloc(json_object_size(metadata) + 5, sizeof(*ret->all));
 	if (!ret->all)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	json_object_foreach(metadata, key, value)
@@ -224,7 +244,10 @@ static int labels_read(const struct body *body, const char *template, int64_t ti
 		ret->all[ret->n++] = (struct db_label){ key, json_string_value(value) };
 	}
 	(void)snprintf(ret->timeout, sizeof(ret->timeout), "%jd", (intmax_t)timeout);
-	ret->all[ret->n++] = (struct db_label){ E2B_LABEL_TEMPLATE, template };
+	ret->all[ret->n++] = (struct db_label){ E2B_LABEL_TEMPLATE, template->name };
+	if (template->id[0])
+		ret->all[ret->n++] =
+			(struct db_label){ E2B_LABEL_TEMPLATE_ID, template->id };
 	ret->all[ret->n++] = (struct db_label){ E2B_LABEL_TIMEOUT, ret->timeout };
 	if (body_bool(&resume, "enabled"))
 		ret->all[ret->n++] = (struct db_label){ E2B_LABEL_RESUME, "true" };
@@ -247,6 +270,7 @@ static void creation_gone(struct call *c)
 		sandbox_wait_cancel(&k->waiter);
 	else
 		sandbox_wait_abandon(&k->waiter);
+	template_start_done(&k->start);
 	free(k);
 }
 
@@ -261,6 +285,45 @@ static void create_answer(struct call *c, const struct sandbox *sandbox)
 	call_json(c, 201, &out);
 }
 
+/* The template is ready, or failed to start. */
+static void create_on_started(void *ctx, int r, const struct warren_error *err)
+{
+	struct create_starting *s = ctx;
+	struct call *c = s->call;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, s->sandbox);
+
+	if (c->req && (r < 0 || !sandbox))
+		e2b_refuse_as(c, 500, "sandbox_create_refused",
+			      r < 0 ? err->msg
+				    : "the sandbox was deleted in the meantime");
+	else if (c->req)
+		create_answer(c, sandbox);
+	if (sandbox && (r < 0 || (!c->req && !s->repeatable)))
+		sandbox_delete(sandbox, e2b_ignore, NULL);
+	free(s);
+	call_unref(c);
+}
+
+static void create_start_template(struct creation *k, struct sandbox *sandbox)
+{
+	struct call *c = k->call;
+	struct create_starting *s;
+
+	if (!k->start.start && !k->start.ready) {
+		create_answer(c, sandbox);
+		return;
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		sandbox_delete(sandbox, e2b_ignore, NULL);
+		return;
+	}
+	*s = (struct create_starting){ .call = call_ref(c), .repeatable = k->repeatable };
+	(void)strcpy(s->sandbox, sandbox_row(sandbox)->id);
+	e2b_start_template(c, sandbox, &k->start, k->again, create_on_started, s);
+}
+
 static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
 {
 	struct creation *k = w->ctx;
@@ -271,7 +334,7 @@ static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, in
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
 			    "the sandbox was deleted in the meantime");
 	} else if (state != SANDBOX_FAILED) {
-		create_answer(c, sandbox);
+		create_start_template(k, sandbox);
 	} else {
 		(void)error_set(&err,
 				sandbox_failure(sandbox) ? sandbox_failure(sandbox) : EIO,
@@ -287,7 +350,8 @@ static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, in
 	}
 }
 
-static void create_wait(struct call *c, struct sandbox *sandbox, bool repeatable)
+static void create_wait(struct call *c, struct sandbox *sandbox, bool repeatable,
+			bool again, struct template_start *start)
 {
 	struct creation *k = calloc(1, sizeof(*k));
 
@@ -295,7 +359,10 @@ static void create_wait(struct call *c, struct sandbox *sandbox, bool repeatable
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
-	*k = (struct creation){ .call = c, .repeatable = repeatable };
+	*k = (struct creation){
+		.call = c, .repeatable = repeatable, .again = again, .start = *start
+	};
+	*start = (struct template_start){ 0 };
 	k->waiter = (struct sandbox_waiter){ .states = ~(1U << SANDBOX_CREATING),
 					     .fn = create_on_made,
 					     .ctx = k };
@@ -321,11 +388,10 @@ static int create_read_key(struct call *c, struct wanted *w, struct api_error *e
 }
 
 static int create_read(struct call *c, int64_t timeout, json_t *request, struct wanted *w,
-		       struct labels *labels, struct api_error *err)
+		       struct labels *labels, struct create_template *template,
+		       struct api_error *err)
 {
-	const char *template = body_has(&c->body, "templateID")
-				       ? body_text(&c->body, "templateID")
-				       : DEFAULT_TEMPLATE;
+	struct warren_error why = WARREN_ERROR_INIT;
 	struct body body = { .schema = v1_face.ops[V1_CREATE_SANDBOX].schema,
 			     .json = request };
 	json_t *env = body_json(&c->body, "envVars");
@@ -340,8 +406,14 @@ static int create_read(struct call *c, int64_t timeout, json_t *request, struct 
 		r = create_put_volumes(&c->body, request, err);
 	if (r < 0)
 		return r;
-	if (create_put_template(c, request, template) < 0 ||
-	    (env && json_object_set(request, "env", env) < 0))
+	template->name = body_has(&c->body, "templateID")
+				 ? body_text(&c->body, "templateID")
+				 : DEFAULT_TEMPLATE;
+	r = create_put_template(c, request, template, &why);
+	if (why.code == ENOENT)
+		return api_error_set(err, API_ERR_TEMPLATE_NOT_FOUND,
+				     "template '%s' not found", template->name);
+	if (r < 0 || (env && json_object_set(request, "env", env) < 0))
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	r = validate_json(body.schema, request, err);
 	if (r == 0)
@@ -363,11 +435,13 @@ static void create_sandbox(struct call *c, int64_t timeout)
 {
 	CLEANUP(wanted_done) struct wanted w = { 0 };
 	struct labels labels = { 0 };
+	struct create_template template = { 0 };
 	struct api_error refusal = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct sandbox *sandbox = NULL;
 	json_t *request = json_object();
-	int r = request ? create_read(c, timeout, request, &w, &labels, &refusal)
+	int r = request ? create_read(c, timeout, request, &w, &labels, &template,
+				      &refusal)
 			: api_error_set(&refusal, API_ERR_OVERLOADED, "out of memory");
 
 	if (r == 0)
@@ -384,7 +458,8 @@ static void create_sandbox(struct call *c, int64_t timeout)
 		e2b_refuse(c, 409,
 			   "the sandbox of this Idempotency-Key has been deleted");
 	else
-		create_wait(c, sandbox, w.request.key != NULL);
+		create_wait(c, sandbox, w.request.key != NULL, r == 1, &template.start);
+	template_start_done(&template.start);
 	free(labels.all);
 	json_decref(request);
 }

@@ -61,18 +61,24 @@ void e2b_token(const struct e2b *e, const char *id, const char *purpose,
 	e2b_derive(e->key, id, purpose, ret);
 }
 
-void e2b_derive(const char *key, const char *id, const char *purpose,
-		char ret[E2B_TOKEN_LEN + 1])
+void e2b_sign(const char *key, const char *text, char ret[E2B_TOKEN_LEN + 1])
 {
 	unsigned char mac[EVP_MAX_MD_SIZE];
-	char text[64];
 	unsigned n = 0;
-	int size = snprintf(text, sizeof(text), "%s:%s", purpose, id);
 
 	ret[0] = '\0';
 	if (HMAC(EVP_sha256(), key, (int)strlen(key), (const unsigned char *)text,
-		 (size_t)size, mac, &n))
+		 strlen(text), mac, &n))
 		(void)hex_encode(mac, E2B_TOKEN_LEN / 2, ret);
+}
+
+void e2b_derive(const char *key, const char *id, const char *purpose,
+		char ret[E2B_TOKEN_LEN + 1])
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "%s:%s", purpose, id);
+	e2b_sign(key, text, ret);
 }
 
 const char *e2b_label(const struct sandbox *sandbox, const char *key)

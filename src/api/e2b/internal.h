@@ -17,11 +17,12 @@ struct exec;
  * Labels of a sandbox with this prefix belong to this API; no client can set them. All
  * other labels are the sandbox's metadata.
  */
-#define E2B_LABEL          "e2b:"
-#define E2B_LABEL_TEMPLATE E2B_LABEL "template" /* as the client named it */
-#define E2B_LABEL_RESUME   E2B_LABEL "auto_resume"
-#define E2B_LABEL_TIMEOUT  E2B_LABEL "timeout" /* in seconds */
-#define E2B_LABEL_TRAFFIC  E2B_LABEL "private" /* its ports need a token */
+#define E2B_LABEL             "e2b:"
+#define E2B_LABEL_TEMPLATE    E2B_LABEL "template"    /* as the client named it */
+#define E2B_LABEL_TEMPLATE_ID E2B_LABEL "template_id" /* of a template that was built */
+#define E2B_LABEL_RESUME      E2B_LABEL "auto_resume"
+#define E2B_LABEL_TIMEOUT     E2B_LABEL "timeout" /* in seconds */
+#define E2B_LABEL_TRAFFIC     E2B_LABEL "private" /* its ports need a token */
 
 /* Fields of a sandbox that its snapshots keep, as labels. */
 static const struct {
@@ -67,6 +68,8 @@ void e2b_token(const struct e2b *e, const char *id, const char *purpose,
 /* The same, on any thread. */
 void e2b_derive(const char *key, const char *id, const char *purpose,
 		char ret[E2B_TOKEN_LEN + 1]);
+/* A code that shows that this service wrote the text. */
+void e2b_sign(const char *key, const char *text, char ret[E2B_TOKEN_LEN + 1]);
 /* The value of a label; NULL: it has none. */
 const char *e2b_label(const struct sandbox *sandbox, const char *key);
 /* Decode a parameter of the query; false: it is missing or not valid. */
@@ -161,6 +164,80 @@ void e2b_create_snapshot(struct call *c);
 void e2b_list_snapshots(struct call *c);
 void e2b_delete_template(struct call *c);
 void e2b_fork(struct call *c);
+
+/* template.c */
+struct template_row;
+#define E2B_NAME_MAX 128
+/*
+ * Find the template of the caller by "id", "name" or "tenant/name", each with an optional
+ * ":tag", which is written to @tag ("default": none given). -ENOENT: there is none.
+ */
+int e2b_find_template(struct call *c, const char *word, struct template_row *ret,
+		      char tag[E2B_NAME_MAX + 1], struct warren_error *err);
+/* A template of the service: of the configuration, or one that needs none. */
+bool e2b_has_template(const struct call *c, const char *name);
+bool e2b_tag_is_valid(const char *tag);
+/* Delete the template in the path. 1: answered; 0: the caller has no such template. */
+int e2b_delete_own_template(struct call *c);
+extern const char *const e2b_template_states[]; /* by enum template_state */
+/* The template in the path; false: refused. */
+bool e2b_template(struct call *c, struct template_row *ret);
+void e2b_list_templates(struct call *c);
+void e2b_get_template(struct call *c);
+void e2b_get_alias(struct call *c);
+void e2b_publish_template(struct call *c);
+void e2b_assign_tags(struct call *c);
+void e2b_remove_tags(struct call *c);
+void e2b_list_tags(struct call *c);
+
+/* template_build.c */
+void e2b_request_build(struct call *c);
+void e2b_start_build(struct call *c);
+void e2b_build_status(struct call *c);
+void e2b_build_logs(struct call *c);
+
+/* template_steps.c: the steps of a template as a Dockerfile. */
+struct template_plan {
+	/* In: the base, and what its commands begin with. */
+	const char *base; /* for FROM */
+	bool prepare;     /* it is an image of others: create the account `user` */
+	char user[64];    /* out: of the last step */
+	char workdir[4096];
+	bool force; /* do not use results of earlier builds */
+	/* Out. */
+	struct buf dockerfile;
+	char **steps;
+	const char **hashes; /* borrowed from the body */
+	size_t n;
+};
+int template_plan_make(struct template_plan *p, json_t *steps, struct api_error *err);
+void template_plan_done(struct template_plan *p);
+
+/* template_upload.c */
+bool e2b_hash_is_valid(const char *hash);
+void e2b_get_upload(struct call *c);
+void e2b_upload_archive(struct call *c);
+
+/* template_create.c: the template of a new sandbox, and the commands that it starts with.
+ */
+struct template_start {
+	char *start, *ready; /* NULL: none */
+};
+/*
+ * Put the fields of the template @name into the request for v1. 1: done, and @ret_id and
+ * @ret_name are its id and its name; 0: the caller has no such template; -errno.
+ */
+int e2b_put_template(struct call *c, json_t *out, const char *name,
+		     char ret_id[ID_LEN + 1], char ret_name[E2B_NAME_MAX + 1],
+		     struct template_start *ret, struct warren_error *err);
+void template_start_done(struct template_start *t);
+/*
+ * Start the command, and wait until the template is ready; then call @done with 0 or
+ * -errno, unless the call is gone. @again: the command was started before.
+ */
+void e2b_start_template(struct call *c, struct sandbox *sandbox,
+			const struct template_start *t, bool again, service_done_fn done,
+			void *ctx);
 
 /* secret.c */
 void e2b_list_secrets(struct call *c);

@@ -113,10 +113,15 @@ static void show_volumes(struct json *j, const struct sandbox_row *row)
 static void show_listed(struct json *j, const struct sandbox_row *row)
 {
 	const char *template = row_label(row, E2B_LABEL_TEMPLATE);
+	const char *id = row_label(row, E2B_LABEL_TEMPLATE_ID);
 	bool paused = e2b_is_paused(row->state);
 
 	json_str(j, "sandboxID", row->id);
-	json_str(j, "templateID", template ? template : row->image ? row->image : "");
+	json_str(j, "templateID",
+		 id           ? id
+		 : template   ? template
+		 : row->image ? row->image
+			      : "");
 	if (template)
 		json_str(j, "alias", template);
 	json_str(j, "clientID", "warren");
@@ -180,9 +185,11 @@ static int list_one(void *ctx, const struct sandbox_row *row)
 {
 	struct listing *l = ctx;
 	const char *template = row_label(row, E2B_LABEL_TEMPLATE);
+	const char *id = row_label(row, E2B_LABEL_TEMPLATE_ID);
 
 	l->more = ++l->n_rows == DB_PAGE_MAX; /* there may be another one */
-	if ((l->template && (!template || strcmp(template, l->template) != 0)) ||
+	if ((l->template && (!template || strcmp(template, l->template) != 0) &&
+	     (!id || strcmp(id, l->template) != 0)) ||
 	    service_wall(row->created_at) < l->started_after) {
 		l->last = row->seq;
 		return 0;

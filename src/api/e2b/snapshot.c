@@ -222,6 +222,8 @@ void e2b_delete_template(struct call *c)
 {
 	char word[257];
 
+	if (e2b_delete_own_template(c))
+		return;
 	snapshot_word(c->route.param[0], word);
 	snapshot_delete(c->v1->service, c->caller.tenant, word, true,
 			e2b_snapshot_on_deleted, call_ref(c));

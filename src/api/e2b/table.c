@@ -134,6 +134,28 @@ FIELDS(watch_fields) = {
 };
 FIELDS(watcher_fields) = { { "watcherId", TEXT(64) } };
 
+FIELDS(build_fields) = {
+	{ "alias", TEXT(256) }, { "cpuCount", INTEGER(1, 1000) }, { "memoryMB", INTEGER(1, 1 << 30) },
+	{ "minFreeDiskMb", INTEGER(0, 1 << 30) }, { "name", TEXT(256) },
+	{ "tags", LIST(100, TEXT(128)) }, { "teamID", TEXT(128) },
+};
+/* The fields after filesHash matter to the SDK alone, before it sends the request. */
+FIELDS(step_fields) = {
+	{ "args", LIST(4096, SCHEMA(.types = API_STRING | API_NULL, .max_len = 1U << 20)) },
+	{ "filesHash", TEXT(64) }, { "force", BOOLEAN },
+	{ "forceUpload", BOOLEAN }, { "gzip", BOOLEAN }, { "resolveSymlinks", BOOLEAN },
+	{ "type", TEXT(32) },
+};
+FIELDS(start_build_fields) = {
+	{ "force", BOOLEAN }, { "fromImage", TEXT(512) },
+	{ "fromImageRegistry", MAP(16, SCHEMA(.types = API_STRING, .max_len = 65536, .hidden = true)) },
+	{ "fromTemplate", TEXT(256) }, { "readyCmd", TEXT(65536) }, { "startCmd", TEXT(65536) },
+	{ "steps", LIST(1000, OBJECT_OF(step_fields, .required = 64)) },
+};
+FIELDS(publish_fields) = { { "public", BOOLEAN } };
+FIELDS(assign_fields) = { { "tags", LIST(100, TEXT(128)) }, { "target", TEXT(256) } };
+FIELDS(remove_fields) = { { "name", TEXT(256) }, { "tags", LIST(100, TEXT(128)) } };
+
 FIELDS(execute_fields) = {
 	{ "code", TEXT(4U << 20) }, { "context_id", TEXT(64) },
 	{ "env_vars", ENVS }, { "language", TEXT(64) },
@@ -170,6 +192,21 @@ static const struct e2b_op control[] = {
 	{ ON(PUT, "/sandboxes/{}/network", update_network), MAY(WRITE), BODY(network_update_fields) },
 	{ ON(GET, "/sandboxes/{}/logs", logs), MAY(READ) },
 	{ ON(GET, "/snapshots", list_snapshots), MAY(READ) },
+	{ ON(GET, "/templates", list_templates), MAY(READ) },
+	{ ON(GET, "/v2/templates", list_templates), MAY(READ) },
+	{ ON(POST, "/v3/templates", request_build), MAY(WRITE), BODY(build_fields), .op.body_required = true },
+	{ ON(POST, "/v2/templates/{}/builds/{}", start_build), MAY(WRITE), BODY(start_build_fields), .op.body_required = true },
+	{ ON(GET, "/templates/{}/builds/{}/status", build_status), MAY(READ) },
+	{ ON(GET, "/templates/{}/builds/{}/logs", build_logs), MAY(READ) },
+	{ ON(GET, "/templates/{}/files/{}", get_upload), MAY(WRITE) },
+	/* The URL has a signature. */
+	{ ON(PUT, "/templates/{}/files/{}", upload_archive), .streams = true },
+	{ ON(GET, "/templates/aliases/{}", get_alias), MAY(READ) },
+	{ ON(POST, "/templates/tags", assign_tags), MAY(WRITE), BODY(assign_fields, .required = 3), .op.body_required = true },
+	{ ON(DELETE, "/templates/tags", remove_tags), MAY(WRITE), BODY(remove_fields, .required = 3), .op.body_required = true },
+	{ ON(GET, "/templates/{}/tags", list_tags), MAY(READ) },
+	{ ON(PATCH, "/v2/templates/{}", publish_template), MAY(WRITE), BODY(publish_fields) },
+	{ ON(GET, "/templates/{}", get_template), MAY(READ) },
 	{ ON(DELETE, "/templates/{}", delete_template), MAY(WRITE) },
 	{ ON(GET, "/secrets", list_secrets), MAY(SECRETS) },
 	{ ON(POST, "/secrets", create_secret), MAY(SECRETS), BODY(secret_fields, .required = 6), .op.body_required = true },

@@ -19,4 +19,16 @@ void v1_image_fail(struct call *c, const struct warren_error *err);
 void v1_image_on_changed(void *ctx, int r, const char *json, size_t size,
 			 const struct warren_error *err);
 
+struct json;
+/*
+ * image_build.c: write the tenant, the network and the limits of a build, from the fields
+ * `limits` and `network` of a CreateSandbox, for warren-image(1); and what the build
+ * uses.
+ */
+int v1_build_put_rules(struct call *c, const struct body *body, struct json *j,
+		       struct image_stream_request *request,
+		       struct api_error *err) MUST_CHECK;
+/* A build runs commands in new sandboxes: may the caller do that? */
+int v1_build_check_scopes(const struct call *c, struct api_error *err) MUST_CHECK;
+
 #endif /* API_V1_IMAGE_H */

@@ -243,28 +243,23 @@ static void build_put_limits(struct json *j, const struct warren_spec *spec)
 	json_u64(j, "soft", spec->soft_limits);
 }
 
-/* Write the request for warren-image(1), and what it needs of the tenant's quotas. */
-static int build_read_options(struct call *c, struct buf *out,
-			      struct image_stream_request *request, struct api_error *err)
+int v1_build_put_rules(struct call *c, const struct body *body, struct json *j,
+		       struct image_stream_request *request, struct api_error *err)
 {
-	AUTO_BUF struct buf text = BUF_INIT(BUILD_OPTIONS_MAX);
 	AUTO_BUF struct buf policy = BUF_INIT(BUILD_OPTIONS_MAX);
-	const struct api_value *v = c->query.v;
 	const struct config_backend *native = config_backend(c->v1->config, "native");
-	AUTO_BODY struct body body = { 0 };
 	struct warren_spec spec = { 0 };
-	struct json j = { .out = &text };
 	enum v1_network network = V1_NETWORK_LOOPBACK;
 	bool terminates = false;
-	int r = native ? build_read_body(c, &body, err)
-		       : api_error_set(err, API_ERR_BACKEND_UNAVAILABLE,
-				       "the commands of a build need the backend "
-				       "'native', which the service does not have");
+	int r;
 
+	if (!native)
+		return api_error_set(err, API_ERR_BACKEND_UNAVAILABLE,
+				     "the commands of a build need the backend "
+				     "'native', which the service does not have");
+	r = limits_read(c->v1->config, body, &spec, err);
 	if (r == 0)
-		r = limits_read(c->v1->config, &body, &spec, err);
-	if (r == 0)
-		r = network_read(c->v1, c->caller.tenant, false, &body, native, &policy,
+		r = network_read(c->v1, c->caller.tenant, false, body, native, &policy,
 				 &network, &terminates, err);
 	if (r == 0 && terminates)
 		r = api_error_set(err, API_ERR_NOT_SUPPORTED,
@@ -272,8 +267,32 @@ static int build_read_options(struct call *c, struct buf *out,
 				  "policy that looks into TLS");
 	if (r < 0)
 		return r;
+	json_str(j, "tenant", c->caller.tenant);
+	json_str(j, "network", v1_network_names[network]);
+	if (network == V1_NETWORK_POLICY)
+		json_raw(j, "policy", policy.data, policy.len);
+	build_put_limits(j, &spec);
+	request->memory = spec.memory;
+	request->cpu_millis = spec.cpu_millis;
+	request->disk = spec.disk;
+	return 0;
+}
+
+/* Write the request for warren-image(1), and what it needs of the tenant's quotas. */
+static int build_read_options(struct call *c, struct buf *out,
+			      struct image_stream_request *request, struct api_error *err)
+{
+	AUTO_BUF struct buf text = BUF_INIT(BUILD_OPTIONS_MAX);
+	const struct api_value *v = c->query.v;
+	AUTO_BODY struct body body = { 0 };
+	struct json j = { .out = &text };
+	int r = build_read_body(c, &body, err);
+
 	json_open(&j, NULL, '{');
-	json_str(&j, "tenant", c->caller.tenant);
+	if (r == 0)
+		r = v1_build_put_rules(c, &body, &j, request, err);
+	if (r < 0)
+		return r;
 	json_str(&j, "dockerfile", v[V1_BUILD_IMAGE_QUERY_DOCKERFILE].text);
 	build_put_text(&j, "target", &v[V1_BUILD_IMAGE_QUERY_TARGET]);
 	build_put_words(&j, "tags", &v[V1_BUILD_IMAGE_QUERY_TAG]);
@@ -282,23 +301,16 @@ static int build_read_options(struct call *c, struct buf *out,
 	json_bool(&j, "no_cache", v[V1_BUILD_IMAGE_QUERY_NO_CACHE].number);
 	json_bool(&j, "quiet", v[V1_BUILD_IMAGE_QUERY_QUIET].number);
 	json_bool(&j, "pull", v[V1_BUILD_IMAGE_QUERY_PULL].number);
-	json_str(&j, "network", v1_network_names[network]);
-	if (network == V1_NETWORK_POLICY)
-		json_raw(&j, "policy", policy.data, policy.len);
-	build_put_limits(&j, &spec);
 	json_close(&j, '}');
 	buf_printf(out, "%010zu\n", text.len);
 	buf_add(out, text.data, text.len);
-	request->memory = spec.memory;
-	request->cpu_millis = spec.cpu_millis;
-	request->disk = spec.disk;
 	return text.failed || out->failed
 		       ? api_error_set(err, API_ERR_OVERLOADED, "out of memory")
 		       : 0;
 }
 
 /* A build runs commands in new sandboxes. */
-static int build_check_scopes(const struct call *c, struct api_error *err)
+int v1_build_check_scopes(const struct call *c, struct api_error *err)
 {
 	static const char *const scopes[] = { "write", "exec" };
 
@@ -328,7 +340,7 @@ static int build_check_request(const struct call *c, struct api_error *err)
 			api_error_text(err, "parameter", "build_arg");
 			return -EBADMSG;
 		}
-	return c->req->has_body ? build_check_scopes(c, err)
+	return c->req->has_body ? v1_build_check_scopes(c, err)
 				: api_error_set(err, API_ERR_INVALID_REQUEST,
 						"the body must be the context, as a tar "
 						"archive");

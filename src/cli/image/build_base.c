@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/snapshot_name.h"
 #include "cli/image/build.h"
 #include "cli/image/pull.h"
 #include "image/oci.h"
@@ -88,6 +89,10 @@ int build_base_image(struct build *b, const char *ref, struct store_image *ret,
 		return r;
 	if (strcmp(ref, "host") == 0)
 		return base_host(b, ret, err);
+	if (q && snapshot_is_ref(ref)) {
+		r = store_find(&b->store, ref, ret, err);
+		return r < 0 ? r : base_check(ref, ret, err);
+	}
 	if (strncmp(ref, DIR_PREFIX, strlen(DIR_PREFIX)) == 0)
 		r = base_import(b, ref + strlen(DIR_PREFIX), id, err);
 	else

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/id.h"
+#include "base/json.h"
 #include "base/parse.h"
 #include "base/snapshot_name.h"
 #include "cli/image/build.h"
@@ -153,6 +155,8 @@ static int request_fields(struct build_request *q, struct build_options *o,
 		r = request_network(q, err);
 	q->tenant = request_text(in, "tenant");
 	q->soft = (uint32_t)json_integer_value(json_object_get(in, "soft"));
+	q->snapshot = request_text(in, "snapshot");
+	q->base = request_text(in, "base");
 	o->file = request_text(in, "dockerfile");
 	o->target = request_text(in, "target");
 	o->no_cache = json_is_true(json_object_get(in, "no_cache"));
@@ -160,6 +164,9 @@ static int request_fields(struct build_request *q, struct build_options *o,
 	o->pull = json_is_true(json_object_get(in, "pull"));
 	if (r == 0 && (!q->tenant || !*q->tenant || !o->file))
 		r = build_request_bad("tenant, dockerfile", err);
+	if (r == 0 &&
+	    ((q->snapshot && !id_valid(q->snapshot)) || (q->base && !id_valid(q->base))))
+		r = build_request_bad("snapshot, base", err);
 	/* A value that is not given would be a variable of the service. */
 	for (size_t i = 0; r == 0 && i < o->args.n; i++)
 		if (!strchr(o->args.v[i], '='))
@@ -223,7 +230,11 @@ int build_request_may_use(const struct build *b, const char *ref,
 				 "directory of its machine",
 				 ref);
 	if (snapshot_is_ref(ref))
-		return error_set(err, ENOENT, "there is no image '%.200s'", ref);
+		return q->base && strcmp(strchr(ref, '/') ? strchr(ref, '/') + 1 : "",
+					 q->base) == 0
+			       ? 0
+			       : error_set(err, ENOENT, "there is no image '%.200s'",
+					   ref);
 	r = image_find(&b->store, ref, &image, err);
 	if (r == 0) {
 		store_image_done(&image);
@@ -235,6 +246,47 @@ int build_request_may_use(const struct build *b, const char *ref,
 		return r;
 	}
 	*err = (struct warren_error)WARREN_ERROR_INIT;
+	return 0;
+}
+
+void build_request_differ(json_t *config)
+{
+	char random[ID_LEN + 1], by[64];
+
+	id_make(random);
+	(void)snprintf(by, sizeof(by), "warren template %s", random);
+	build_config_history(config, "", by, false);
+}
+
+int build_request_name(const struct build *b, const char *id, struct warren_error *err)
+{
+	char text[REF_TEXT_MAX];
+	struct ref ref;
+	int r;
+
+	(void)snprintf(text, sizeof(text), SNAPSHOT_REGISTRY "/%s", b->request->snapshot);
+	r = ref_parse(text, &ref, err);
+	return r < 0 ? r : store_tag(&b->store, &ref, id, err);
+}
+
+/* Write the result: the id of the image and its size. */
+static int build_request_put_snapshot(const struct build *b, const char *id,
+				      struct buf *out, struct warren_error *err)
+{
+	struct store_image image = { 0 };
+	struct json j = { .out = out };
+	int r = store_find(&b->store, id, &image, err);
+
+	if (r < 0)
+		return r;
+	json_open(&j, NULL, '[');
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", id);
+	json_u64(&j, "size", image.size);
+	json_close(&j, '}');
+	json_close(&j, ']');
+	buf_puts(out, "\n");
+	store_image_done(&image);
 	return 0;
 }
 
@@ -311,7 +363,9 @@ int build_request_main(int argc, char **argv)
 	r = build_request_read(&q, &o, &err);
 	if (r == 0)
 		r = build_request_run(&b, id, &dir, &err);
-	if (r == 0)
+	if (r == 0 && q.snapshot)
+		r = build_request_put_snapshot(&b, id, &out, &err);
+	else if (r == 0)
 		build_put_json(&o, id, &out);
 	if (dir.fd >= 0)
 		store_drop_layer(&b.store, &dir);

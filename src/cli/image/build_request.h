@@ -44,9 +44,12 @@ struct build_request {
 	json_t *json;
 	const char *tenant;
 	enum warren_network network;
-	char *policy;   /* as JSON; NULL: none */
-	uint32_t soft;  /* limits that the client did not give */
-	uint64_t bytes; /* of the layers so far */
+	char *policy;  /* as JSON; NULL: none */
+	uint32_t soft; /* limits that the client did not give */
+	/* From the service. */
+	const char *snapshot; /* id of the snapshot that the image becomes; NULL: none */
+	const char *base;     /* id of a snapshot that the build may use; NULL: none */
+	uint64_t bytes;       /* of the layers so far */
 };
 
 /* Build the image, with the words after BUILD_REQUEST_WORD; return the exit status. */
@@ -54,6 +57,11 @@ int build_request_main(int argc, char **argv);
 /* Return whether the build may use the image @ref: 0 or -errno. */
 int build_request_may_use(const struct build *b, const char *ref,
 			  struct warren_error *err) MUST_CHECK;
+/* Make the image of a snapshot different from every other, by its history. */
+void build_request_differ(json_t *config);
+/* Name the image as a snapshot. */
+int build_request_name(const struct build *b, const char *id,
+		       struct warren_error *err) MUST_CHECK;
 /* Count the bytes of a new layer. -EFBIG: they are too many. */
 int build_request_count(struct build_request *q, uint64_t bytes,
 			struct warren_error *err) MUST_CHECK;

@@ -61,7 +61,7 @@ static int layer_record(struct build_step *step, const char *key, const char *di
 	if (!config)
 		return error_errno(err, ENOMEM, "describe the image");
 	r = build_store_image(&b->store, config,
-			      stage->image.id[0] ? &stage->image : NULL, id, err);
+			      stage->image.id[0] ? &stage->image : NULL, NULL, id, err);
 	if (r == 0)
 		r = build_cache_put(&b->store, key, id, err);
 	if (r == 0)

@@ -256,12 +256,15 @@ static int build_record(struct build *b, char id[REF_DIGEST_LEN + 1],
 			struct warren_error *err)
 {
 	struct build_stage *stage = &b->stages[b->plan.target];
+	const char *snapshot = b->request ? b->request->snapshot : NULL;
 	static char *none[] = { NULL };
 	AUTO_FREE char *config = NULL;
 	int r = build_add_labels(b, &stage->state, err);
 
 	if (r < 0)
 		return r;
+	if (snapshot)
+		build_request_differ(stage->config);
 	config = build_config_text(stage->config, &stage->state,
 				   stage->image.id[0] ? stage->image.layers : none);
 	if (!config)
@@ -270,9 +273,10 @@ static int build_record(struct build *b, char id[REF_DIGEST_LEN + 1],
 	if (r < 0)
 		return error_errno(err, -r, "lock the image store");
 	r = build_store_image(&b->store, config,
-			      stage->image.id[0] ? &stage->image : NULL, id, err);
+			      stage->image.id[0] ? &stage->image : NULL, snapshot, id,
+			      err);
 	if (r == 0)
-		r = build_name(b, id, err);
+		r = snapshot ? build_request_name(b, id, err) : build_name(b, id, err);
 	store_unlock(&b->store);
 	if (r == 0)
 		build_say_names(b);

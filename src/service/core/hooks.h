@@ -28,6 +28,7 @@ enum service_room_number {
 	MODULE_NETWORK,
 	MODULE_VOLUME,
 	MODULE_SNAPSHOT,
+	MODULE_TEMPLATE,
 	MODULE_MAX,
 };
 

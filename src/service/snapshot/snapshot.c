@@ -22,6 +22,7 @@
 #include "proto/warden_proto.h"
 #include "service/core/module.h"
 #include "service/core/sandbox_job.h"
+#include "service/snapshot/internal.h"
 
 #define SNAPSHOT_REMOVALS      4 /* maximum number of images removed at the same time */
 #define SNAPSHOT_SWEEP_MAX     8 /* maximum number of leftovers that are taken at a time */
@@ -53,27 +54,6 @@ struct snapshot_module {
 	bool more;         /* there may be more leftovers than the last sweep has taken */
 };
 
-struct snapshot_op {
-	struct snapshot_op *next;
-	struct service *service;
-	char id[ID_LEN + 1];
-	char sandbox[ID_LEN + 1];
-	char tenant[DB_NAME_MAX + 1];
-	char name[SNAPSHOT_NAME_MAX + 1]; /* "": none */
-	char *labels;
-	struct snapshot_quota quota;
-	bool transient;
-	bool has_turn, recorded;
-	bool deletes, removes;    /* its image must be removed; is being removed */
-	struct loop_timer *timer; /* of a client that waits for a deletion */
-	unsigned tries;           /* how often the sandbox hibernated in the meantime */
-	struct permit permit;     /* of the client's request */
-	int report;               /* pipe with the report of warren-image; -1: none */
-	snapshot_done_fn done;
-	service_done_fn deleted; /* of a deletion; NULL: no callback */
-	void *ctx;
-};
-
 static void snapshot_begin(struct snapshot_op *op);
 static bool snapshot_start_removal(struct service *s);
 
@@ -84,11 +64,8 @@ static struct snapshot_module *snapshot_module(struct service *s)
 
 static void snapshot_on_sweep(void *ctx);
 
-/*
- * A snapshot may have lost its last name and user: if so, delete it at the end of this
- * turn of the loop.
- */
-static void snapshot_sweep_soon(struct service *s)
+/* At the end of this turn of the loop. */
+void snapshot_sweep(struct service *s)
 {
 	struct snapshot_module *m = snapshot_module(s);
 
@@ -101,8 +78,8 @@ static void snapshot_sweep_soon(struct service *s)
 
 /* ------------------------------------------------------------------ operations */
 
-static struct snapshot_op *snapshot_op_new(struct service *s, const char *tenant,
-					   const char *labels)
+struct snapshot_op *snapshot_op_new(struct service *s, const char *tenant,
+				    const char *labels)
 {
 	struct snapshot_op *op = calloc(1, sizeof(*op));
 
@@ -171,7 +148,7 @@ static void snapshot_next(struct service *s)
 	loop_defer(s->loop, &m->start);
 }
 
-static void snapshot_op_free(struct snapshot_op *op)
+void snapshot_op_free(struct snapshot_op *op)
 {
 	(void)LIST_REMOVE(snapshot_module(op->service)->ops, op);
 	if (op->report >= 0)
@@ -214,7 +191,7 @@ static void snapshot_on_retry(void *ctx)
 	struct service *s = ctx;
 
 	snapshot_module(s)->retrying = false;
-	snapshot_sweep_soon(s);
+	snapshot_sweep(s);
 }
 
 /* Sweep again after a delay. */
@@ -251,7 +228,7 @@ static void snapshot_on_removed(void *ctx, int r, const char *json UNUSED,
 	} else {
 		m->retry_ms = 0;
 		if (m->more)
-			snapshot_sweep_soon(s);
+			snapshot_sweep(s);
 	}
 	snapshot_op_end(op, 0, NULL);
 }
@@ -400,7 +377,7 @@ int snapshot_tag(struct service *s, const char *tenant, const char *word,
 		r = db_name_snapshot(s->db, tenant, row.id, name, err);
 	if (r < 0)
 		return r;
-	snapshot_sweep_soon(s);
+	snapshot_sweep(s);
 	(void)memcpy(ret_id, row.id, sizeof(row.id));
 	return 0;
 }
@@ -408,7 +385,7 @@ int snapshot_tag(struct service *s, const char *tenant, const char *word,
 /* ---------------------------------------------------------------------- create */
 
 /* If this process ends, the next one deletes the snapshot. */
-static void snapshot_op_fail(struct snapshot_op *op, const struct warren_error *err)
+void snapshot_op_fail(struct snapshot_op *op, const struct warren_error *err)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct service *s = op->service;
@@ -419,7 +396,7 @@ static void snapshot_op_fail(struct snapshot_op *op, const struct warren_error *
 		(void)!db_delete_snapshot(s->db, op->id, &ignored);
 	snapshot_op_end(op, -err->code, err);
 	if (leaves)
-		snapshot_sweep_soon(s);
+		snapshot_sweep(s);
 }
 
 /* @more: what the new snapshot adds. */
@@ -467,8 +444,8 @@ static int snapshot_read_report(const char *json, size_t size, char image[128],
 	return id ? 0 : error_errno(err, EPROTO, "read the report of warren-image");
 }
 
-static void snapshot_on_image(void *ctx, int r, const char *json, size_t size,
-			      const struct warren_error *failure)
+void snapshot_on_image(void *ctx, int r, const char *json, size_t size,
+		       const struct warren_error *failure)
 {
 	struct snapshot_op *op = ctx;
 	struct service *s = op->service;
@@ -490,7 +467,7 @@ static void snapshot_on_image(void *ctx, int r, const char *json, size_t size,
 		return;
 	}
 	event_emit_snapshot(s, EVENT_SNAPSHOT_CREATED, op->tenant, name ? name : op->id);
-	snapshot_sweep_soon(s); /* another snapshot may have lost its name to it */
+	snapshot_sweep(s); /* another snapshot may have lost its name to it */
 	snapshot_op_end(op, 0, NULL);
 }
 
@@ -551,7 +528,7 @@ static void snapshot_on_copied(void *ctx, const struct warren_error *failure,
 	sandbox_job_end(job, -err.code, err.code ? &err : NULL);
 }
 
-static int snapshot_op_record(struct snapshot_op *op, struct warren_error *err)
+int snapshot_op_record(struct snapshot_op *op, struct warren_error *err)
 {
 	struct snapshot_row row = { .tenant = op->tenant,
 				    .source = op->sandbox,
@@ -744,7 +721,7 @@ static void snapshot_sandbox_forget(struct sandbox *sandbox)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	if (db_has_snapshot(sandbox->service->db, sandbox->row.id, &ignored) > 0)
-		snapshot_sweep_soon(sandbox->service);
+		snapshot_sweep(sandbox->service);
 }
 
 static void snapshot_close(struct service *s)

@@ -52,4 +52,21 @@ int snapshot_tag(struct service *s, const char *tenant, const char *word,
 void snapshot_delete(struct service *s, const char *tenant, const char *word, bool force,
 		     service_done_fn done, void *ctx);
 
+/*
+ * A snapshot whose image warren-image(1) builds: record it, use its id for the build, and
+ * then finish or abandon it. If the service dies, the next one deletes it.
+ * snapshot_finish() takes the report of the image, and calls @done before it returns.
+ */
+struct snapshot_op;
+int snapshot_reserve(struct service *s, const char *tenant,
+		     const struct snapshot_request *request, struct snapshot_op **ret,
+		     struct warren_error *err) MUST_CHECK;
+const char *snapshot_op_id(const struct snapshot_op *op);
+void snapshot_finish(struct snapshot_op *op, const char *json, size_t size,
+		     snapshot_done_fn done, void *ctx);
+/* Accepts NULL, returns NULL. */
+struct snapshot_op *snapshot_abandon(struct snapshot_op *op);
+/* Snapshots may have lost their last name or user: delete those soon. */
+void snapshot_sweep(struct service *s);
+
 #endif /* SERVICE_SNAPSHOT_SNAPSHOT_H */

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * template.c - templates of a tenant: list, show, tag and delete them
+ *
+ * A template is known by its id or by its name, which may begin with the tenant and a
+ * slash. A tag after a colon selects a build; without one, it is "default".
+ */
+#include "service/template/template.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+#include "api/v1/sandbox.h"
+#include "base/date.h"
+#include "base/parse.h"
+#include "config/config.h"
+#include "spec/spec.h"
+
+#define TEMPLATE_PAGE_MAX 100
+
+/* Templates that SDKs use by default, and that need no configuration. */
+static const char *const template_builtin[] = { "base", "code-interpreter-v1" };
+
+const char *const e2b_template_states[TEMPLATE_STATE_MAX] = {
+	[TEMPLATE_WAITING] = "waiting",
+	[TEMPLATE_BUILDING] = "building",
+	[TEMPLATE_READY] = "ready",
+	[TEMPLATE_ERROR] = "error",
+};
+
+bool e2b_has_template(const struct call *c, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(template_builtin); i++)
+		if (strcmp(name, template_builtin[i]) == 0)
+			return true;
+	return json_object_get(c->v1->config->templates, name);
+}
+
+/* ---------------------------------------------------------------------- find */
+
+int e2b_find_template(struct call *c, const char *word, struct template_row *ret,
+		      char tag[E2B_NAME_MAX + 1], struct warren_error *err)
+{
+	const char *slash = strchr(word, '/'), *tenant = c->caller.tenant;
+	char name[E2B_NAME_MAX + 1];
+	size_t n;
+
+	(void)strcpy(tag, "default");
+	if (slash && ((size_t)(slash - word) != strlen(tenant) ||
+		      strncmp(word, tenant, strlen(tenant)) != 0))
+		return error_set(err, ENOENT, "it belongs to another tenant");
+	if (slash)
+		word = slash + 1;
+	n = strcspn(word, ":");
+	if (n > E2B_NAME_MAX || (word[n] && strlen(word + n + 1) > E2B_NAME_MAX))
+		return error_set(err, ENOENT, "the name is too long");
+	(void)snprintf(name, sizeof(name), "%.*s", (int)n, word);
+	if (word[n])
+		(void)snprintf(tag, E2B_NAME_MAX + 1, "%s", word + n + 1);
+	return db_get_template(service_db(c->v1->service), tenant, name, ret, err);
+}
+
+static bool e2b_template_find(struct call *c, const char *word, struct template_row *ret,
+			      char tag[E2B_NAME_MAX + 1])
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	int r = e2b_find_template(c, word, ret, tag, &err);
+
+	if (r == -ENOENT)
+		e2b_refuse(c, 404, "template '%.200s' not found", word);
+	else if (r < 0)
+		call_fail(c, &err);
+	return r == 0;
+}
+
+bool e2b_template(struct call *c, struct template_row *ret)
+{
+	char tag[E2B_NAME_MAX + 1];
+
+	return e2b_template_find(c, c->route.param[0], ret, tag);
+}
+
+/* ---------------------------------------------------------------------- show */
+
+static void template_put_time(struct json *j, const char *key, int64_t time)
+{
+	char text[DATE_SIZE];
+
+	date_iso(text, service_wall(time));
+	json_str(j, key, text);
+}
+
+static void template_put_names(struct json *j, const char *name)
+{
+	json_open(j, "aliases", '[');
+	json_str(j, NULL, name);
+	json_close(j, ']');
+	json_open(j, "names", '[');
+	json_str(j, NULL, name);
+	json_close(j, ']');
+}
+
+/* What a sandbox of the build may use. */
+static void template_put_limits(struct call *c, struct json *j, const char *text)
+{
+	struct body none = { .schema = v1_face.ops[V1_CREATE_SANDBOX].schema,
+			     .json = json_object() };
+	json_t *spec = json_loads(text, 0, NULL);
+	struct warren_spec limits = { 0 };
+	struct api_error ignored = { 0 };
+	const uint64_t given[] = {
+		(uint64_t)json_integer_value(json_object_get(spec, "cpuCount")),
+		(uint64_t)json_integer_value(json_object_get(spec, "memoryMB")),
+		(uint64_t)json_integer_value(json_object_get(spec, "diskMB")),
+	};
+
+	if (none.json)
+		(void)!limits_read(c->v1->config, &none, &limits, &ignored);
+	json_u64(j, "cpuCount", given[0] ? given[0] : (limits.cpu_millis + 999) / 1000);
+	json_u64(j, "memoryMB", given[1] ? given[1] : limits.memory >> 20);
+	json_u64(j, "diskSizeMB", given[2] ? given[2] : limits.disk >> 20);
+	json_decref(none.json);
+	json_decref(spec);
+}
+
+struct template_page {
+	struct call *call;
+	struct json json;
+	size_t n, limit;
+	char last[ID_LEN + 1];
+	bool more;
+};
+
+static int e2b_template_list_one(void *ctx, const struct template_row *row)
+{
+	struct template_page *p = ctx;
+	struct json *j = &p->json;
+
+	if (p->n == p->limit) {
+		p->more = true;
+		return 1;
+	}
+	p->n++;
+	(void)memcpy(p->last, row->id, sizeof(p->last));
+	json_open(j, NULL, '{');
+	json_str(j, "templateID", row->id);
+	json_str(j, "buildID", row->build);
+	template_put_limits(p->call, j, row->spec);
+	json_bool(j, "public", false);
+	template_put_names(j, row->name);
+	template_put_time(j, "createdAt", row->created_at);
+	template_put_time(j, "updatedAt", row->updated_at);
+	json_nil(j, "createdBy");
+	json_nil(j, "lastSpawnedAt");
+	json_int(j, "spawnCount", 0);
+	json_u64(j, "buildCount", row->builds);
+	json_str(j, "envdVersion", ENVD_VERSION);
+	json_str(j, "buildStatus", e2b_template_states[row->state]);
+	json_close(j, '}');
+	return 0;
+}
+
+/* False: refused. */
+static bool template_read_page(struct call *c, struct template_page *p, char after[64])
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char text[DB_NAME_MAX + 1];
+	uint64_t most = TEMPLATE_PAGE_MAX;
+
+	(void)e2b_query(c, "nextToken", after, 64);
+	if (e2b_query(c, "limit", text, sizeof(text)) &&
+	    (parse_u64(text, TEMPLATE_PAGE_MAX, &most, &ignored) < 0 || most == 0)) {
+		e2b_refuse(c, 400, "limit: must be from 1 to 100");
+		return false;
+	}
+	if (e2b_query(c, "teamID", text, sizeof(text)) &&
+	    strcmp(text, c->caller.tenant) != 0) {
+		e2b_refuse(c, 404, "team '%s' not found", text);
+		return false;
+	}
+	/* The first version of this operation has no pages. */
+	p->limit = strncmp(c->req->path, "/v2", 3) == 0 ? (size_t)most : TEMPLATES_MAX;
+	return true;
+}
+
+void e2b_list_templates(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(4U << 20);
+	struct template_page p = { .call = c, .json = { .out = &out } };
+	struct warren_error err = WARREN_ERROR_INIT;
+	char after[64];
+	struct http_header headers[3] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+	};
+
+	if (!template_read_page(c, &p, after))
+		return;
+	json_open(&p.json, NULL, '[');
+	if (db_each_template(service_db(c->v1->service), c->caller.tenant, after, 0,
+			     e2b_template_list_one, &p, &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	json_close(&p.json, ']');
+	headers[2] = (struct http_header){ "X-Next-Token", p.last };
+	c->answered = true;
+	(void)http_respond(c->req, 200, headers, p.more ? 3 : 2, out.data, out.len);
+}
+
+void e2b_get_template(struct call *c)
+{
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
+	AUTO_BUF struct buf out = BUF_INIT(65536);
+	struct json j = { .out = &out };
+
+	if (!e2b_template(c, &row))
+		return;
+	json_open(&j, NULL, '{');
+	json_str(&j, "templateID", row.id);
+	json_bool(&j, "public", false);
+	template_put_names(&j, row.name);
+	template_put_time(&j, "createdAt", row.created_at);
+	template_put_time(&j, "updatedAt", row.updated_at);
+	json_nil(&j, "lastSpawnedAt");
+	json_int(&j, "spawnCount", 0);
+	json_open(&j, "builds", '[');
+	if (row.build[0]) {
+		json_open(&j, NULL, '{');
+		json_str(&j, "buildID", row.build);
+		json_str(&j, "status", e2b_template_states[row.state]);
+		template_put_time(&j, "createdAt", row.created_at);
+		template_put_time(&j, "updatedAt", row.updated_at);
+		template_put_limits(c, &j, row.spec);
+		json_str(&j, "envdVersion", ENVD_VERSION);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	call_json(c, 200, &out);
+}
+
+void e2b_get_alias(struct call *c)
+{
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	struct json j = { .out = &out };
+	const char *name = c->route.param[0];
+	bool own = !e2b_has_template(c, name);
+
+	if (own && !e2b_template(c, &row))
+		return;
+	json_open(&j, NULL, '{');
+	json_str(&j, "templateID", own ? row.id : name);
+	json_bool(&j, "public", !own);
+	json_close(&j, '}');
+	call_json(c, 200, &out);
+}
+
+void e2b_publish_template(struct call *c)
+{
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
+	AUTO_BUF struct buf out = BUF_INIT(4096);
+	struct json j = { .out = &out };
+
+	if (!e2b_template(c, &row))
+		return;
+	if (body_bool(&c->body, "public")) {
+		e2b_refuse(c, 501,
+			   "a template belongs to its tenant: for all tenants, name its "
+			   "image in 'templates' of the configuration");
+		return;
+	}
+	json_open(&j, NULL, '{');
+	json_open(&j, "names", '[');
+	json_str(&j, NULL, row.name);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	call_json(c, 200, &out);
+}
+
+/* ---------------------------------------------------------------------- tags */
+
+static bool template_is_uuid(const char *tag)
+{
+	return strlen(tag) == TEMPLATE_UUID_LEN &&
+	       strspn(tag, "0123456789abcdef-") == TEMPLATE_UUID_LEN;
+}
+
+bool e2b_tag_is_valid(const char *tag)
+{
+	size_t n = strspn(tag, "abcdefghijklmnopqrstuvwxyz0123456789-_.");
+
+	return n > 0 && n <= E2B_NAME_MAX && !tag[n] && !template_is_uuid(tag);
+}
+
+/* The tags of the request, which the caller frees; NULL: refused. */
+static const char **template_read_tags(struct call *c, size_t *ret_n)
+{
+	json_t *list = body_json(&c->body, "tags"), *value;
+	const char **tags = calloc(json_array_size(list) + 1, sizeof(*tags));
+	size_t i;
+
+	if (!tags) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return NULL;
+	}
+	json_array_foreach(list, i, value)
+	{
+		tags[i] = json_string_value(value);
+		if (!e2b_tag_is_valid(tags[i])) {
+			e2b_refuse(c, 400,
+				   "tags: '%.100s' is not valid: lower-case letters, "
+				   "digits, '-', '_' and '.', and not a UUID",
+				   tags[i]);
+			free((void *)tags);
+			return NULL;
+		}
+	}
+	*ret_n = i;
+	return tags;
+}
+
+static void template_answer_tags(struct call *c, const char *build,
+				 const char *const *tags, size_t n)
+{
+	AUTO_BUF struct buf out = BUF_INIT(65536);
+	struct json j = { .out = &out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "buildID", build);
+	json_open(&j, "tags", '[');
+	for (size_t i = 0; i < n; i++)
+		json_str(&j, NULL, tags[i]);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	call_synced(c, 201, &out);
+}
+
+void e2b_assign_tags(struct call *c)
+{
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
+	AUTO_TEMPLATE_BUILD_ROW struct template_build_row build = { 0 };
+	struct db *db = service_db(c->v1->service);
+	const char *target = body_text(&c->body, "target");
+	struct warren_error err = WARREN_ERROR_INIT;
+	char tag[E2B_NAME_MAX + 1];
+	const char **tags;
+	size_t n = 0;
+	int r;
+
+	if (!e2b_template_find(c, target, &row, tag))
+		return;
+	tags = template_read_tags(c, &n);
+	if (!tags)
+		return;
+	r = db_find_template_tag(db, row.id, tag, &build, &err);
+	if (r == 0)
+		r = db_tag_template(db, row.id, build.id, tags, n, service_time(), &err);
+	if (r == -ENOENT)
+		e2b_refuse(c, 404, "template '%.200s' not found", target);
+	else if (r < 0)
+		call_fail(c, &err);
+	else
+		template_answer_tags(c, build.id, tags, n);
+	if (r == 0)
+		snapshot_sweep(c->v1->service);
+	free((void *)tags);
+}
+
+void e2b_remove_tags(struct call *c)
+{
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	char tag[E2B_NAME_MAX + 1];
+	const char **tags;
+	size_t n = 0;
+	int r;
+
+	if (!e2b_template_find(c, body_text(&c->body, "name"), &row, tag))
+		return;
+	tags = template_read_tags(c, &n);
+	if (!tags)
+		return;
+	r = db_untag_template(service_db(c->v1->service), row.id, tags, n, &err);
+	free((void *)tags);
+	if (r == -ENOENT)
+		e2b_refuse(c, 404, "%s", err.msg);
+	else if (r < 0)
+		call_fail(c, &err);
+	else
+		call_synced(c, 204, NULL);
+	if (r == 0)
+		snapshot_sweep(c->v1->service);
+}
+
+static int e2b_tag_list_one(void *ctx, const char *tag, const char *build,
+			    int64_t created_at)
+{
+	struct json *j = ctx;
+
+	json_open(j, NULL, '{');
+	json_str(j, "tag", tag);
+	json_str(j, "buildID", build);
+	template_put_time(j, "createdAt", created_at);
+	json_close(j, '}');
+	return 0;
+}
+
+void e2b_list_tags(struct call *c)
+{
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
+	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
+	struct json j = { .out = &out };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!e2b_template(c, &row))
+		return;
+	json_open(&j, NULL, '[');
+	if (db_each_template_tag(service_db(c->v1->service), row.id, e2b_tag_list_one, &j,
+				 &err) < 0) {
+		call_fail(c, &err);
+		return;
+	}
+	json_close(&j, ']');
+	call_json(c, 200, &out);
+}
+
+/* -------------------------------------------------------------------- delete */
+
+/* 1: deleted, and answered; 0: there is no such template. */
+int e2b_delete_own_template(struct call *c)
+{
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	char tag[E2B_NAME_MAX + 1];
+	int r = e2b_find_template(c, c->route.param[0], &row, tag, &err);
+
+	if (r == -ENOENT || (r == 0 && strchr(c->route.param[0], ':')))
+		return 0;
+	if (r == 0) {
+		template_build_cancel(c->v1->service, row.id);
+		r = db_delete_template(service_db(c->v1->service), row.id, &err);
+	}
+	if (r < 0) {
+		call_fail(c, &err);
+		return 1;
+	}
+	snapshot_sweep(c->v1->service);
+	call_synced(c, 204, NULL);
+	return 1;
+}

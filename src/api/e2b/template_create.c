@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * template_create.c - sandboxes of a template: its files, its limits, and its commands
+ *
+ * The files of a build are kept, its processes are not. So each new sandbox starts the
+ * start command, and its creation is answered when the ready command succeeds.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/e2b/internal.h"
+#include "base/clock.h"
+#include "config/config.h"
+#include "net/loop.h"
+#include "service/exec/exec.h"
+#include "service/template/template.h"
+
+#define READY_LOOK_MS  100   /* between two checks */
+#define READY_CHECK_MS 30000 /* maximum time of one check */
+#define READY_MS       60000 /* maximum time until the template is ready */
+#define READY_JOURNAL  65536
+#define NS_PER_MS      1000000ULL
+
+void template_start_done(struct template_start *t)
+{
+	free(t->start);
+	free(t->ready);
+	*t = (struct template_start){ 0 };
+}
+
+static char *template_copy(const json_t *spec, const char *key)
+{
+	const char *text = json_string_value(json_object_get(spec, key));
+
+	return text ? strdup(text) : NULL;
+}
+
+static int template_put_limit(json_t *limits, const char *key, const json_t *value,
+			      json_int_t unit)
+{
+	return value ? json_object_set_new(limits, key,
+					   json_integer(json_integer_value(value) * unit))
+		     : 0;
+}
+
+static int template_put_fields(const struct template_build_row *row, const json_t *spec,
+			       json_t *out)
+{
+	json_t *limits = json_object();
+	int r = template_put_limit(limits, "cpu_millis",
+				   json_object_get(spec, "cpuCount"), 1000);
+
+	r |= template_put_limit(limits, "memory", json_object_get(spec, "memoryMB"),
+				1 << 20);
+	r |= template_put_limit(limits, "disk", json_object_get(spec, "diskMB"), 1 << 20);
+	r |= json_object_set_new(out, "limits", limits);
+	r |= json_object_set_new(out, "image", json_string(row->snapshot));
+	r |= json_object_set_new(out, "pull", json_string("never"));
+	r |= json_object_set(out, "user", json_object_get(spec, "user"));
+	return r | json_object_set(out, "workdir", json_object_get(spec, "workdir"));
+}
+
+int e2b_put_template(struct call *c, json_t *out, const char *name,
+		     char ret_id[ID_LEN + 1], char ret_name[E2B_NAME_MAX + 1],
+		     struct template_start *ret, struct warren_error *err)
+{
+	AUTO_TEMPLATE_ROW struct template_row template = { 0 };
+	AUTO_TEMPLATE_BUILD_ROW struct template_build_row row = { 0 };
+	char tag[E2B_NAME_MAX + 1];
+	json_t *spec;
+	int r = e2b_find_template(c, name, &template, tag, err);
+
+	if (r == -ENOENT) {
+		*err = (struct warren_error)WARREN_ERROR_INIT;
+		return 0;
+	}
+	if (r == 0)
+		r = db_find_template_tag(service_db(c->v1->service), template.id, tag,
+					 &row, err);
+	if (r < 0)
+		return r;
+	spec = json_loads(row.spec, 0, NULL);
+	r = template_put_fields(&row, spec, out);
+	ret->start = template_copy(spec, "startCmd");
+	ret->ready = template_copy(spec, "readyCmd");
+	json_decref(spec);
+	(void)memcpy(ret_id, template.id, sizeof(template.id));
+	(void)snprintf(ret_name, E2B_NAME_MAX + 1, "%s", template.name);
+	return r ? error_errno(err, ENOMEM, "read a template") : 1;
+}
+
+/* ------------------------------------------------------------------- commands */
+
+/* A sandbox that is becoming ready. */
+struct starting {
+	struct call *call; /* a reference */
+	char sandbox[ID_LEN + 1];
+	char *ready;
+	struct exec *exec; /* the check; a reference; NULL: none */
+	struct waiter waiter;
+	struct loop_timer *timer;
+	uint64_t deadline;
+	service_done_fn done;
+	void *ctx;
+};
+
+static void starting_check(struct starting *s);
+
+static void starting_end(struct starting *s, int r, const struct warren_error *err)
+{
+	struct call *c = s->call;
+	service_done_fn done = s->done;
+	void *ctx = s->ctx;
+
+	exec_wait_cancel(&s->waiter);
+	s->exec = exec_unref(s->exec);
+	s->timer = loop_timer_free(s->timer);
+	free(s->ready);
+	free(s);
+	done(ctx, r, err);
+	call_unref(c);
+}
+
+static void starting_exec(struct starting *s, const char *command, uint64_t timeout_ms,
+			  exec_fn done)
+{
+	struct sandbox *sandbox = sandbox_find(s->call->v1->service, NULL, s->sandbox);
+	static const char script[] = "if [ -x /bin/bash ]; then exec /bin/bash -l -c "
+				     "\"$0\"; fi; exec /bin/sh -l -c \"$0\"";
+	const char *const argv[] = { "/bin/sh", "-c", script, command, NULL };
+	const struct exec_start start = { .argv = argv,
+					  .timeout_ms = timeout_ms,
+					  .journal = READY_JOURNAL };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (sandbox)
+		exec_start(sandbox, &start, done, s);
+	else
+		starting_end(s,
+			     error_set(&err, ESTALE,
+				       "the sandbox was deleted in the meantime"),
+			     &err);
+}
+
+static void starting_on_timer(void *ctx)
+{
+	struct starting *s = ctx;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (clock_now() >= s->deadline)
+		starting_end(s,
+			     error_set(&err, ETIMEDOUT,
+				       "the template was not ready after %d seconds: its "
+				       "ready command did not succeed",
+				       READY_MS / 1000),
+			     &err);
+	else
+		starting_check(s);
+}
+
+/* The check has ended. */
+static void starting_on_exec(struct waiter *w, void *of UNUSED)
+{
+	struct starting *s = w->ctx;
+	const struct exec_row *row = exec_row(s->exec);
+	bool ready = row->ended && !exec_lost(s->exec) && row->result.exit_code == 0 &&
+		     !row->result.signal;
+
+	s->exec = exec_unref(s->exec);
+	if (ready)
+		starting_end(s, 0, NULL);
+	else
+		loop_timer_set(s->timer, READY_LOOK_MS);
+}
+
+static void starting_on_check(void *ctx, struct exec *exec,
+			      const struct warren_error *err)
+{
+	struct starting *s = ctx;
+
+	if (!exec) {
+		starting_end(s, -err->code, err);
+		return;
+	}
+	s->exec = exec_ref(exec);
+	s->waiter = (struct waiter){ .fn = starting_on_exec, .ctx = s };
+	exec_wait(s->exec, &s->waiter);
+}
+
+static void starting_check(struct starting *s)
+{
+	starting_exec(s, s->ready, READY_CHECK_MS, starting_on_check);
+}
+
+static void starting_on_started(void *ctx, struct exec *exec,
+				const struct warren_error *err)
+{
+	struct starting *s = ctx;
+
+	if (!exec)
+		starting_end(s, -err->code, err);
+	else if (!s->ready)
+		starting_end(s, 0, NULL);
+	else
+		starting_check(s);
+}
+
+void e2b_start_template(struct call *c, struct sandbox *sandbox,
+			const struct template_start *t, bool again, service_done_fn done,
+			void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool starts = t->start && !again;
+	struct starting *s;
+
+	if (!starts && !t->ready) {
+		done(ctx, 0, NULL);
+		return;
+	}
+	s = calloc(1, sizeof(*s));
+	if (s)
+		s->ready = t->ready ? strdup(t->ready) : NULL;
+	if (!s || (t->ready && !s->ready) ||
+	    loop_timer_new(service_loop(c->v1->service), starting_on_timer, s,
+			   &s->timer) < 0) {
+		if (s)
+			free(s->ready);
+		free(s);
+		done(ctx, error_errno(&err, ENOMEM, "start a template"), &err);
+		return;
+	}
+	s->call = call_ref(c);
+	(void)strcpy(s->sandbox, sandbox_row(sandbox)->id);
+	s->deadline = clock_now() + READY_MS * NS_PER_MS;
+	s->done = done;
+	s->ctx = ctx;
+	if (starts)
+		starting_exec(s, t->start, 0, starting_on_started);
+	else
+		starting_check(s);
+}
