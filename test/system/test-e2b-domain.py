@@ -136,6 +136,48 @@ def a_host_name_selects_the_api_or_a_sandbox():
     eq(ask(f"8000-{box}.{DOMAIN}", "/", Authorization=f"Bearer {key}")[0], 404)
 
 
+UPGRADE = ("GET /socket HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+           "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+# It accepts one connection, and sends back what it receives.
+ECHO = """
+import socket
+with socket.create_server(("127.0.0.1", 8000)) as s:
+    c, _ = s.accept()
+    head = b""
+    while b"\\r\\n\\r\\n" not in head:
+        head += c.recv(4096)
+    c.sendall(b"HTTP/1.1 101 Switching Protocols\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n"
+              b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\\r\\n\\r\\n")
+    while data := c.recv(4096):
+        c.sendall(data.upper())
+"""
+
+
+@test
+def a_port_of_a_sandbox_serves_web_sockets():
+    key = w().key()
+    status, made_box = w().call("POST", "/v2/sandboxes", {}, X_API_Key=key)
+    eq(status, 201, made_box)
+    box = made_box["sandboxID"]
+    w().exec(box, ["python3", "-c", ECHO])
+    eq(w().run(box, "until grep -q ':1F40 00000000:0000 0A' /proc/net/tcp; do sleep 0.1; done")["result"]["exit_code"], 0)
+    name = f"8000-{box}.{DOMAIN}"
+    with connect(name, "http/1.1") as s:
+        s.sendall(UPGRADE.format(host=f"{name}:{w().tls_port}").encode())
+        got = b""
+        while b"\r\n\r\n" not in got:
+            piece = s.recv(4096)
+            ok(piece, f"the connection ended after {got}")
+            got += piece
+        ok(got.startswith(b"HTTP/1.1 101 "), got)
+        s.sendall(b"hello")
+        got = got.partition(b"\r\n\r\n")[2]
+        while len(got) < 5:
+            got += s.recv(4096)
+        eq(got, b"HELLO")
+    eq(w().call("DELETE", f"/sandboxes/{box}", X_API_Key=key)[0], 204)
+
+
 @test
 def nothing_is_left():
     eq(ask(f"api.{DOMAIN}", "/v2/sandboxes", **{"X-API-Key": w().key()})[1], [])

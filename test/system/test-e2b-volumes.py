@@ -175,6 +175,17 @@ def a_list_of_a_deep_tree_has_a_maximum():
 
 
 @test
+def a_token_of_a_volume_outlives_the_service():
+    key = w().key()
+    volume = create(key, "lasting")
+    eq(content(volume, "PUT", "file?path=/x", FILE)[0], 201)
+    w().stop()
+    w().start()
+    eq(content(volume, "GET", "path?path=/x")[1]["size"], len(FILE))
+    destroy(key, volume)
+
+
+@test
 def no_volume_is_left():
     eq(w().rows("SELECT tenant, name FROM volumes"), [])
     eq(os.listdir(f"{w().state}/volumes"), [])
