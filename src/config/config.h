@@ -135,7 +135,8 @@ struct config {
 	uint64_t journal_total, journal_all;
 	uint64_t execs_kept, sessions_max;
 	uint64_t request_body, request_header, request_connections;
-	uint64_t request_header_ms, request_body_ms, request_idle_ms, request_write_ms;
+	uint64_t request_header_ms, request_body_ms, request_idle_ms, request_kept_ms,
+		request_write_ms;
 
 	/* The keys that were given, in the order of the table. */
 	bool given[CONFIG_KEYS_MAX];

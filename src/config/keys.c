@@ -460,7 +460,16 @@ const struct config_key config_keys[] = {
 	  .min = 100,
 	  .max = 24 * HOUR,
 	  .field = FIELD(request_idle_ms),
-	  .help = "Maximum idle time between requests on a connection" },
+	  .help = "Maximum idle time between requests on a connection of a client without "
+		  "a valid token" },
+	{ .name = "request.known_idle_timeout",
+	  .type = TYPE_DURATION,
+	  .value = "330s",
+	  .min = 100,
+	  .max = 24 * HOUR,
+	  .field = FIELD(request_kept_ms),
+	  .help = "Maximum idle time between requests on a connection of a client with a "
+		  "valid token. Libraries use a connection again after minutes" },
 	{ .name = "request.write_timeout",
 	  .type = TYPE_DURATION,
 	  .value = "60s",

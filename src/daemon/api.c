@@ -446,6 +446,7 @@ static int open_server(struct api *a, struct warren_error *err)
 			    .header_bytes = (unsigned)c->request_header,
 			    .header_ms = (unsigned)c->request_header_ms,
 			    .idle_ms = (unsigned)c->request_idle_ms,
+			    .kept_ms = (unsigned)c->request_kept_ms,
 			    .body_ms = (unsigned)c->request_body_ms,
 			    .write_ms = (unsigned)c->request_write_ms },
 	};

@@ -127,6 +127,7 @@ struct http_limits {
 	unsigned header_bytes; /* size of a head; 32 kB */
 	unsigned header_ms;    /* time for a head from its first byte; 10 s */
 	unsigned idle_ms;      /* time between two requests; 75 s */
+	unsigned kept_ms;      /* the same for known clients (http_known()); 330 s */
 	unsigned body_ms; /* time without a byte of a body that the handler reads; 30 s */
 	/* How long the client may go without reading a byte of the response; 60 s. */
 	unsigned write_ms;
@@ -235,6 +236,11 @@ struct buf http_take_body(struct http_request *req);
  */
 void http_stream(struct http_request *req,
 		 void (*fn)(struct http_request *req, const char *data, size_t n));
+/*
+ * The client may pause between two pieces of the body four times as long as body_ms. For
+ * bodies that last as long as a conversation; the handler limits their whole time.
+ */
+void http_allow_slow_body(struct http_request *req);
 /* Deliver no further pieces until http_resume(); the client has to wait. */
 void http_pause(struct http_request *req);
 void http_resume(struct http_request *req);

@@ -40,8 +40,16 @@ static void http2_body_deliver(struct http2_stream *st, const char *data, size_t
 void http2_body_take(struct http2_stream *st, const char *data, size_t n)
 {
 	st->received += n;
+	st->late = false;
 	http2_touch(st);
-	if (http2_body_wanted(st) && !st->in.first) {
+	/*
+	 * This request waits because the client does not read its responses. Only a
+	 * client with a token may use memory for it.
+	 */
+	if (st->held && !st->conn->known) {
+		http2_reset(st, NGHTTP2_REFUSED_STREAM);
+		http2_close_request(st, -ENOBUFS);
+	} else if (http2_body_wanted(st) && !st->in.first) {
 		http2_body_deliver(st, data, n);
 	} else if (st->req) {
 		if (!segments_add(&st->in, data, n)) {

@@ -79,6 +79,14 @@ static int http2_on_begin_frame(nghttp2_session *session UNUSED,
 	return http2_take_frames(h2, http2_cost(hd)) ? 0 : http2_flooded(h2);
 }
 
+/* The HEADERS frame that was being received is complete, or was refused. */
+static void http2_end_head(struct http2 *h2)
+{
+	h2->in_head = 0;
+	http2_head_done(&h2->head);
+	http2_head_start(&h2->head, 0);
+}
+
 static int http2_on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame,
 				  void *ctx)
 {
@@ -88,7 +96,7 @@ static int http2_on_begin_headers(nghttp2_session *session, const nghttp2_frame 
 	struct http2_stream *st;
 
 	h2->continuations = 0;
-	h2->in_head = true;
+	h2->in_head = frame->hd.stream_id;
 	h2->n_heads++;
 	http2_head_done(&h2->head);
 	http2_head_start(&h2->head, max);
@@ -196,7 +204,6 @@ static int http2_on_frame(nghttp2_session *session, const nghttp2_frame *frame, 
 			http2_on_ack(h2);
 		break;
 	case NGHTTP2_HEADERS:
-		h2->in_head = false;
 		st = http2_find(session, frame->hd.stream_id);
 		if (st) {
 			st->body_done |= ended;
@@ -206,8 +213,7 @@ static int http2_on_frame(nghttp2_session *session, const nghttp2_frame *frame, 
 			else if (h2->head.status != 0)
 				http2_reset(st, NGHTTP2_PROTOCOL_ERROR);
 		}
-		http2_head_done(&h2->head);
-		http2_head_start(&h2->head, 0);
+		http2_end_head(h2);
 		break;
 	case NGHTTP2_DATA:
 		st = http2_find(session, frame->hd.stream_id);
@@ -263,11 +269,28 @@ static int http2_on_frame_sent(nghttp2_session *session, const nghttp2_frame *fr
 	return 0;
 }
 
+/*
+ * The head breaks a rule for requests: nghttp2 resets the stream, and does not report the
+ * frame.
+ */
+static int http2_on_invalid_frame(nghttp2_session *session UNUSED,
+				  const nghttp2_frame *frame, int error UNUSED, void *ctx)
+{
+	struct http2 *h2 = ctx;
+
+	if (frame->hd.type == NGHTTP2_HEADERS && frame->hd.stream_id == h2->in_head)
+		http2_end_head(h2);
+	return 0;
+}
+
 static int http2_on_stream_close(nghttp2_session *session, int32_t id,
-				 uint32_t code UNUSED, void *ctx UNUSED)
+				 uint32_t code UNUSED, void *ctx)
 {
 	struct http2_stream *st = http2_find(session, id);
+	struct http2 *h2 = ctx;
 
+	if (id == h2->in_head)
+		http2_end_head(h2);
 	if (st) {
 		st->closed = true;
 		http2_touch(st);
@@ -343,6 +366,11 @@ static void http2_fail(struct http_conn *c, uint32_t code, int why)
 	(void)nghttp2_session_send(c->h2->session);
 	if (!c->stream.is_closed)
 		http2_finish(c, why);
+}
+
+void http2_overfull(struct http_conn *c)
+{
+	http2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, -EBUSY);
 }
 
 static void http2_take(struct http_conn *c, const char *data, size_t n)
@@ -478,9 +506,11 @@ static void http2_expired(struct http_timer *timer, enum deadline which)
 
 	if (which == DEADLINE_WRITE && http_conn_reads_on(c))
 		return;
-	/* After GOAWAY, a client knows that it can repeat its next request elsewhere. A
+	/*
+	 * After GOAWAY, a client knows that it can repeat its next request elsewhere. A
 	 * connection that lingers has no streams any more, but nghttp2 may still hold a
-	 * frame of one. */
+	 * frame of one.
+	 */
 	if (!c->lingering) {
 		if (which != DEADLINE_WRITE)
 			(void)nghttp2_session_terminate_session(c->h2->session,
@@ -539,6 +569,8 @@ static void http2_set_callbacks(nghttp2_session_callbacks *cb)
 	nghttp2_session_callbacks_set_on_invalid_header_callback(cb,
 								 http2_on_invalid_header);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(cb, http2_on_frame);
+	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(
+		cb, http2_on_invalid_frame);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb,
 								  http2_on_data_chunk);
 	nghttp2_session_callbacks_set_on_frame_send_callback(cb, http2_on_frame_sent);

@@ -80,7 +80,7 @@ struct http2_stream {
 	struct request *req;     /* NULL: not complete yet, refused, or closed */
 	struct link link;        /* link in the list of all streams */
 	struct link touched;     /* link in the list of marked streams */
-	struct http_timer timer; /* DEADLINE_BODY, _WRITE, _LINGER */
+	struct http_timer timer; /* DEADLINE_BODY, _SLOW_BODY, _WRITE, _LINGER */
 	struct segments out;     /* the body of the response */
 	struct segments in;      /* bytes of the body that the handler has not taken */
 	size_t head_bytes;
@@ -111,11 +111,12 @@ struct http2 {
 	size_t round;   /* bytes sent in this turn */
 	size_t unacked; /* bytes of bodies received before the client knew our settings */
 	uint64_t n_heads; /* number of heads so far */
+	/* The stream whose HEADERS frame has begun, and is not complete; 0: none. */
+	int32_t in_head;
 	uint64_t frames_at;
 	unsigned frames; /* expensive frames that the client may still send */
 	unsigned continuations;
-	bool in_head; /* a HEADERS frame has begun, and is not complete */
-	bool acked;   /* the client knows our settings */
+	bool acked; /* the client knows our settings */
 	bool flooded;
 };
 
@@ -123,6 +124,8 @@ struct http2 {
 extern const struct http_protocol http2_protocol;
 /* Speak HTTP/2 on a connection from which nothing was read. */
 int http2_conn_open(struct http_conn *c);
+/* The server has too many connections: end this one with GOAWAY. */
+void http2_overfull(struct http_conn *c);
 void http2_drain(struct http_conn *c);
 void http2_gone(struct http_conn *c);
 /* Process all marked streams, and send frames. */

@@ -98,15 +98,15 @@ static enum deadline http2_stream_deadline(const struct http2_stream *st)
 		return DEADLINE_WRITE;
 	if (st->end_sent)
 		return DEADLINE_LINGER;
-	return !st->body_done && http2_body_wanted(st) ? DEADLINE_BODY : DEADLINE_NONE;
+	return !st->body_done && http2_body_wanted(st) ? http_conn_body_deadline(st->req)
+						       : DEADLINE_NONE;
 }
 
 static void http2_arm_stream(struct http2_stream *st)
 {
 	enum deadline d = http2_stream_deadline(st);
-	uint64_t progress = d == DEADLINE_WRITE  ? st->sent
-			    : d == DEADLINE_BODY ? st->received
-						 : 0;
+	bool body = d == DEADLINE_BODY || d == DEADLINE_SLOW_BODY;
+	uint64_t progress = d == DEADLINE_WRITE ? st->sent : body ? st->received : 0;
 
 	http_conn_set_deadline(st->conn->server, &st->timer, d, progress);
 }
@@ -181,7 +181,7 @@ static void http2_stream_expired(struct http_timer *timer, enum deadline which)
 		http_server_set_deadline(c->server, timer, which);
 		return;
 	}
-	if (which == DEADLINE_BODY) {
+	if (which == DEADLINE_BODY || which == DEADLINE_SLOW_BODY) {
 		http2_refuse(st, 408, "the request did not arrive in time", -ETIMEDOUT);
 	} else {
 		http2_reset(st,

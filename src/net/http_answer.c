@@ -289,6 +289,11 @@ void http_stream(struct http_request *req,
 	http_answer_choose(request_of(req), SINK_STREAM, fn);
 }
 
+void http_allow_slow_body(struct http_request *req)
+{
+	request_of(req)->slow_body = true;
+}
+
 void http_pause(struct http_request *req)
 {
 	request_of(req)->paused = true;

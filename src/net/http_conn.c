@@ -317,6 +317,11 @@ static bool wants_bytes(const struct http_conn *c)
 	return r->upgraded || !c->body.done;
 }
 
+enum deadline http_conn_body_deadline(const struct request *r)
+{
+	return r->slow_body ? DEADLINE_SLOW_BODY : DEADLINE_BODY;
+}
+
 static enum deadline wanted_deadline(const struct http_conn *c)
 {
 	const struct request *r = c->req;
@@ -330,7 +335,7 @@ static enum deadline wanted_deadline(const struct http_conn *c)
 	if (r && c->body.done)
 		return c->stream.hung_up ? DEADLINE_HALF : DEADLINE_NONE;
 	if (r)
-		return wants_bytes(c) ? DEADLINE_BODY : DEADLINE_NONE;
+		return wants_bytes(c) ? http_conn_body_deadline(r) : DEADLINE_NONE;
 	if (!c->body.done)
 		return DEADLINE_BODY;
 	if (c->partial || !c->used)
@@ -403,6 +408,18 @@ void http_conn_look_again(struct http_conn *c)
 	(void)http_conn_work(c, none, 0);
 }
 
+static void http_conn_refuse_overfull(struct http_conn *c)
+{
+	http1_refuse(c, 503, "there are too many connections: try again later", -EBUSY);
+}
+
+void http_conn_overfull(struct http_conn *c)
+{
+	http_conn_refuse_overfull(c);
+	if (!c->stream.is_closed)
+		http_conn_look_again(c);
+}
+
 static size_t on_data(void *ctx, char *data, size_t n)
 {
 	struct http_conn *c = ctx;
@@ -416,8 +433,14 @@ static size_t on_data(void *ctx, char *data, size_t n)
 				http_conn_end(c, r);
 				return n;
 			}
+			if (c->refused)
+				http2_overfull(c);
 			return c->stream.ops->data(c, data, n);
 		}
+		if (c->refused && !c->lingering)
+			http_conn_refuse_overfull(c);
+		if (c->stream.is_closed)
+			return n;
 	}
 	return http_conn_work(c, data, n);
 }
@@ -524,8 +547,9 @@ bool http_conn_reads_on(struct http_conn *c)
 static void http_conn_expired(struct http_timer *timer, enum deadline which)
 {
 	struct http_conn *c = CONTAINER(timer, struct http_conn, timer);
-	bool refusable = (which == DEADLINE_HEAD && c->partial) ||
-			 (which == DEADLINE_BODY && c->req);
+	bool refusable =
+		(which == DEADLINE_HEAD && c->partial) ||
+		((which == DEADLINE_BODY || which == DEADLINE_SLOW_BODY) && c->req);
 
 	if (which == DEADLINE_WRITE && http_conn_reads_on(c))
 		return;
@@ -533,13 +557,6 @@ static void http_conn_expired(struct http_timer *timer, enum deadline which)
 		http1_refuse(c, 408, "the request did not arrive in time", -ETIMEDOUT);
 	else
 		http_conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
-	if (!c->stream.is_closed)
-		http_conn_look_again(c);
-}
-
-void http_conn_overfull(struct http_conn *c)
-{
-	http1_refuse(c, 503, "there are too many connections: try again later", -EBUSY);
 	if (!c->stream.is_closed)
 		http_conn_look_again(c);
 }

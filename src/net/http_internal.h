@@ -30,9 +30,10 @@ enum deadline {
 	DEADLINE_IDLE, /* time between requests of an unknown client */
 	DEADLINE_KEPT, /* time between requests of a known client */
 	DEADLINE_BODY, /* counted from the last byte received */
-	DEADLINE_WRITE,  /* counted from the last byte that the client read */
-	DEADLINE_HALF,   /* the client has closed its half */
-	DEADLINE_LINGER, /* the client may read the last response */
+	DEADLINE_SLOW_BODY, /* the same, after http_allow_slow_body() */
+	DEADLINE_WRITE,     /* counted from the last byte that the client read */
+	DEADLINE_HALF,      /* the client has closed its half */
+	DEADLINE_LINGER,    /* the client may read the last response */
 	DEADLINE_MAX
 };
 
@@ -116,6 +117,7 @@ struct request {
 	uint8_t sink; /* enum sink */
 	bool expects; /* the client waits for "100 Continue" before it sends the body */
 	bool paused;
+	bool slow_body;    /* http_allow_slow_body() */
 	bool keep_alive;   /* the client wants to keep the connection */
 	bool begun, ended; /* state of the response */
 	bool bodiless;     /* no body: the response to HEAD, a 204 or 304 */
@@ -229,9 +231,14 @@ void http_conn_tell_end(struct request *r);
  * have read data in the meantime: send more, and return whether it did.
  */
 bool http_conn_reads_on(struct http_conn *c);
+/* The deadline of the body of @r, which the handler reads. */
+enum deadline http_conn_body_deadline(const struct request *r);
 /* Call the handler. */
 void http_conn_start_request(struct request *r);
-/* The server has too many connections: answer 503 and end this one. */
+/*
+ * The server has too many connections: answer 503, or GOAWAY over HTTP/2, and end this
+ * one.
+ */
 void http_conn_overfull(struct http_conn *c);
 /* The request has ended; calls its closed(), and frees it. */
 void http_conn_close_request(struct request *r, int why);

@@ -135,6 +135,9 @@ void http_server_id(struct http_server *s, char id[ID_LEN + 1])
 
 /* ----------------------------------------------------------- deadlines of connections */
 
+/* How much longer a client may pause after http_allow_slow_body(). */
+#define SLOW_BODY_FACTOR 4
+
 static unsigned deadline_ms(const struct http_server *s, enum deadline d)
 {
 	const struct http_limits *l = &s->options.limits;
@@ -143,10 +146,13 @@ static unsigned deadline_ms(const struct http_server *s, enum deadline d)
 	case DEADLINE_HEAD:
 		return l->header_ms;
 	case DEADLINE_IDLE:
-	case DEADLINE_KEPT:
 		return l->idle_ms;
+	case DEADLINE_KEPT:
+		return l->kept_ms;
 	case DEADLINE_BODY:
 		return l->body_ms;
+	case DEADLINE_SLOW_BODY:
+		return SLOW_BODY_FACTOR * l->body_ms;
 	case DEADLINE_WRITE:
 		return l->write_ms;
 	case DEADLINE_HALF:
@@ -260,7 +266,7 @@ static struct http_conn *waiting_stranger(struct http_server *s)
 	for (struct link *l = heads->next; l != heads && !head; l = l->next) {
 		struct http_conn *c = CONTAINER(l, struct http_conn, timer.queue);
 
-		head = c->known ? NULL : c;
+		head = c->known || c->refused ? NULL : c;
 	}
 	/* If both began to wait at the same time, prefer the one that has received an
 	 * answer. */
@@ -389,7 +395,7 @@ static int net_http_server_adopt(struct http_server *s, int fd, struct tls *tls,
 	c->refused = refused;
 	link_add(&s->conns, &c->all);
 	net_http_server_count(c, 1);
-	if (refused)
+	if (refused && !tls) /* nothing can be sent before the TLS handshake */
 		http_conn_overfull(c);
 	return 0;
 }
@@ -448,10 +454,10 @@ static bool accept_one(struct listener *l)
 	}
 	if (http_server_make_room(s, a.any.sa_family != AF_UNIX))
 		(void)net_http_server_adopt(s, fd, l->tls, &a, false);
-	else if (s->n_refused < REFUSED_MAX && !l->tls)
-		(void)net_http_server_adopt(s, fd, NULL, &a, true);
+	else if (s->n_refused < REFUSED_MAX)
+		(void)net_http_server_adopt(s, fd, l->tls, &a, true);
 	else
-		(void)close(fd); /* nothing can be sent before the TLS handshake */
+		(void)close(fd);
 	return true;
 }
 
@@ -640,6 +646,7 @@ int http_server_new(struct net_loop *loop, const struct http_options *options,
 	default_limit(&l->header_bytes, 32U << 10);
 	default_limit(&l->header_ms, 10000);
 	default_limit(&l->idle_ms, 75000);
+	default_limit(&l->kept_ms, 330000);
 	default_limit(&l->body_ms, 30000);
 	default_limit(&l->write_ms, 60000);
 	default_limit(&l->half_close_ms, 3000);

@@ -346,6 +346,8 @@ static void sum(struct http_request *req)
 	s->md = EVP_MD_CTX_new();
 	s->req = req;
 	s->ms = query_u64(req, "pause", 0);
+	if (query_u64(req, "slow", 0))
+		http_allow_slow_body(req);
 	if (!s->md || EVP_DigestInit_ex(s->md, EVP_sha256(), NULL) != 1)
 		abort();
 	if (s->ms && loop_timer_new(the_loop, sum_resume, s, &s->timer) < 0)
@@ -454,6 +456,7 @@ static const struct {
 	{ "--header-bytes", &options.limits.header_bytes, NULL },
 	{ "--header-ms", &options.limits.header_ms, NULL },
 	{ "--idle-ms", &options.limits.idle_ms, NULL },
+	{ "--kept-ms", &options.limits.kept_ms, NULL },
 	{ "--body-ms", &options.limits.body_ms, NULL },
 	{ "--write-ms", &options.limits.write_ms, NULL },
 	{ "--half-close-ms", &options.limits.half_close_ms, NULL },

@@ -258,6 +258,12 @@ def idle_connections_are_closed():
     with Server("--idle-ms", 200) as server, server.connect() as c:
         eq(c.ask("GET", "/hello").status, 200)
         ok(c.closed(), "still open")
+    with Server("--idle-ms", 200, "--kept-ms", 5000) as server, server.connect() as known, server.connect() as c:
+        eq(known.ask("GET", "/hello", "X-Known: yes").status, 200)
+        eq(c.ask("GET", "/hello").status, 200)
+        ok(c.closed(), "still open")
+        eq(known.ask("GET", "/hello").status, 200, "a client that is known may wait longer")
+        ok(known.closed(), "still open")
 
 
 @test
@@ -272,6 +278,14 @@ def slow_bodies_end_the_connection():
             time.sleep(0.4)
             c.send(b"456")
             eq(c.answer().status, 200)
+    with Server("--body-ms", 1000) as server:
+        with server.connect() as c:  # the handler allows pauses four times as long
+            c.send(b"POST /sum?slow=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n123")
+            time.sleep(1.5)
+            c.send(b"456")
+            eq(c.answer().status, 200, "a slow body")
+            c.send(b"POST /sum?slow=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n123")
+            is_refusal(c.answer(), 408, "a slow body that stops")
 
 
 @test

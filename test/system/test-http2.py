@@ -4,9 +4,11 @@
 
 Prints TAP. Everything is on loopback; each test has a separate server.
 """
+import contextlib
 import hashlib
 import json
 import os
+import signal
 import socket
 import ssl
 import struct
@@ -14,10 +16,10 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from net_harness import MIB, WAIT, eq, main, ok, test  # pylint: disable=wrong-import-position
+from net_harness import MIB, WAIT, eq, main, ok, test, tls_client  # pylint: disable=wrong-import-position
 from h2_raw import (ACK, CALM, CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, FLOW_CONTROL_ERROR,  # pylint: disable=wrong-import-position
                     HEADERS, INITIAL_WINDOW, INTERNAL_ERROR, NO_ERROR, PADDED, PING, PREFACE, PRIORITY, PROTOCOL_ERROR,
-                    RST, SETTINGS, WINDOW, H2Server, block, frame, get)
+                    REFUSED, RST, SETTINGS, WINDOW, H2Server, block, frame, get)
 
 STREAMS = 128  # of one connection, as the server announces
 FIRST_WINDOW = 16 << 10
@@ -94,6 +96,27 @@ def malformed_requests_are_refused():
                 ok(code in (PROTOCOL_ERROR, INTERNAL_ERROR, 400, 417, 431), f"{what}: {code}")
                 eq(c.ask("/hello"), (200, b"hello\n"), f"the next request after {what}")
         eq(server.stats()["answered"], len(MALFORMED), "requests that a handler saw")
+
+
+@test
+def a_malformed_head_does_not_end_other_requests():
+    with H2Server("--header-ms", 300, "--body-ms", 300) as server:
+        with contextlib.ExitStack() as stack:
+            connections = [stack.enter_context(server.raw()) for _ in MALFORMED]
+            others = [c.request(get("/wait?ms=900")) for c in connections]
+            for c, (fields, _) in zip(connections, MALFORMED):
+                send_head(c, fields)
+            for c, other, (_, what) in zip(connections, others, MALFORMED):
+                eq(c.answer(other), (200, b"hello\n"), f"the other request, with {what}")
+        with server.raw() as c:
+            stream = c.request(get("/wait?ms=900", "POST"), b"x", more=True)
+            c.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, block([(":path", "/")])))
+            other = c.request(get("/wait?ms=900"))
+            eq(c.answer(other), (200, b"hello\n"), "the other request, with malformed trailers")
+        with server.raw() as c:  # the positive control: a head that does not end
+            c.request(get("/hang"))
+            c.send(frame(HEADERS, END_STREAM, c.next, block(get("/hello"))))
+            eq(c.closed(), NO_ERROR, "GOAWAY")
 
 
 @test
@@ -399,6 +422,9 @@ def large_unread_answers_hold_back_further_requests():
             late = [c.request(get("/hello")) for _ in range(50)]
             c.settle()
             ok(not any(s in c.status for s in late), "a request was started")
+            # Nothing is kept for the bodies of requests that wait, unless the client is known.
+            body = c.request(get("/sum", "PUT"), b"x" * 1000, more=True)
+            eq(refused(c, body), REFUSED, "a body")
             eq(server.stats()["answered"], answered + 1, "requests that were started")
             ok(server.sanitized() or server.rss() - before < 16 * MIB, "memory grew")
             c.open_window(0, 10000000)
@@ -520,6 +546,90 @@ def slow_clients_lose_their_stream():
             c.until(lambda: stuck in c.reset, "the reset")
             eq(c.reset[stuck], CANCEL, "an answer that is not read")
             eq(c.ask("/nothing")[0], 204, "the connection goes on")
+
+
+@test
+def a_handler_can_allow_slow_bodies():
+    with H2Server("--body-ms", 1000) as server, server.raw() as c:
+        stream = c.request(get("/sum?slow=1", "PUT"), b"x", more=True)
+        time.sleep(1.5)
+        c.send(frame(DATA, END_STREAM, stream, b"y"))
+        eq(c.answer(stream), (200, f"2 {hashlib.sha256(b'xy').hexdigest()}".encode()))
+        stream = c.request(get("/sum?slow=1", "PUT"), b"x", more=True)
+        c.until(lambda: stream in c.status, "the refusal")
+        eq(c.status[stream], 408, "a body that stops")
+
+
+@contextlib.contextmanager
+def stopped(server, seconds):
+    """Stops the server for a while, after what the block does."""
+    os.kill(server.process.pid, signal.SIGSTOP)
+    try:
+        yield
+        time.sleep(seconds)
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+
+
+@test
+def frames_that_waited_for_a_stopped_server_are_in_time():
+    with H2Server("--body-ms", 2000) as server, server.raw() as c:
+        stream = c.request(get("/sum", "PUT"), b"x", more=True)
+        c.settle()
+        for _ in range(2):
+            with stopped(server, 2.2):
+                c.send(frame(DATA, 0, stream, b"x"))
+            c.settle()
+        c.send(frame(DATA, END_STREAM, stream, b"x"))
+        eq(c.answer(stream), (200, f"4 {hashlib.sha256(b'xxxx').hexdigest()}".encode()))
+
+
+def unread(port):
+    """How many bytes wait in the kernel for the client, of connections of this port of the server."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        rows = [line.split() for line in f.readlines()[1:]]
+    return sum(int(r[4].split(":")[0], 16) for r in rows if int(r[1].split(":")[1], 16) == port)
+
+
+@test
+def a_flood_of_a_client_that_reads_nothing_ends_the_connection():
+    """The server has freed all streams then, and must not send frames that it had begun."""
+    with H2Server("--write-ms", 1000) as server, server.raw(settings=[(INITIAL_WINDOW, MIB << 6)]) as c:
+        c.open_window(0, MIB << 6)
+        for _ in range(4):
+            c.request(get("/sized?n=50000000"))
+        before, now, end = -1, 0, time.monotonic() + WAIT
+        while now == 0 or before != now:  # until nothing more fits into the sockets
+            ok(time.monotonic() < end, "the sockets do not fill")
+            time.sleep(0.1)
+            before, now = now, unread(server.tls)
+        c.send(frame(PING, payload=b"12345678") * 2000)
+        stats = server.until(lambda s: s["open"] == 1 and s["lost"] == 4, "the end of the requests")
+        eq(stats["last_why"], -71, "why")
+        server.until(lambda s: s["connections"] == 1, "the end of the connection")
+        with server.raw() as other:
+            eq(other.ask("/hello"), (200, b"hello\n"), "the server goes on")
+
+
+@test
+def too_many_connections_are_told_so():
+    with H2Server("--connections", 2) as server, server.raw() as busy, server.raw() as other:
+        for c in (busy, other):
+            c.request(get("/hang"))
+            c.settle()
+        with server.raw() as c:
+            eq(c.closed(), CALM, "GOAWAY")
+        with tls_client(server, server.cert) as c:
+            c.send(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+            eq(c.answer().status, 503, "over HTTP/1.1")
+        other.sock.close()
+        end = time.monotonic() + WAIT
+        while True:  # it is served as soon as there is room
+            with contextlib.suppress(AssertionError, OSError), server.raw() as c:
+                eq(c.ask("/hello"), (200, b"hello\n"))
+                break
+            ok(time.monotonic() < end, "there is room, and no answer")
+            time.sleep(0.05)
 
 
 @test
