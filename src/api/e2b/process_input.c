@@ -3,18 +3,21 @@
  * process_input.c - input for a command over one long request
  *
  * Each message is written to the command before the next is read. The end of the request
- * does not close its stdin.
+ * does not close its stdin. Clients keep such a request open while they have nothing to
+ * write, and send a message from time to time. Connect-Timeout-Ms limits its whole time.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "api/e2b/internal.h"
 #include "base/base64.h"
+#include "net/loop.h"
 #include "service/exec/exec.h"
 
 struct input_stream {
 	struct envelope_reader reader;
-	struct exec *exec; /* NULL: the first message has not arrived */
+	struct exec *exec;        /* NULL: the first message has not arrived */
+	struct loop_timer *timer; /* the end of the request; NULL: it has no limit */
 	bool ended;
 	bool feeding;
 	char *held; /* bytes that arrived together with the message that is being written
@@ -31,6 +34,7 @@ static void input_gone(struct call *c)
 		return;
 	envelope_next(&s->reader);
 	(void)exec_unref(s->exec);
+	(void)loop_timer_free(s->timer);
 	free(s->held);
 	free(s);
 }
@@ -158,16 +162,30 @@ static void input_on_piece(struct http_request *req, const char *data, size_t n)
 		http_pause(req);
 }
 
+static void input_on_timer(void *ctx)
+{
+	struct call *c = ctx;
+
+	if (!c->answered)
+		e2b_refuse_rpc(c, "deadline_exceeded", "the request took too long");
+}
+
 void e2b_process_stream_input(struct call *c)
 {
 	struct input_stream *s = calloc(1, sizeof(*s));
+	uint64_t ms = e2b_timeout_ms(c);
 
-	if (!s) {
+	if (!s || (ms && loop_timer_new(service_loop(c->v1->service), input_on_timer, c,
+					&s->timer) < 0)) {
+		free(s);
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
 	c->state = s;
 	c->gone = input_gone;
+	if (s->timer)
+		loop_timer_set(s->timer, ms);
+	http_allow_slow_body(c->req);
 	if (c->req->has_body)
 		http_stream(c->req, input_on_piece);
 	else
