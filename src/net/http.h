@@ -254,6 +254,12 @@ void http_resume(struct http_request *req);
  */
 int http_respond(struct http_request *req, int status, const struct http_header *headers,
 		 size_t n_headers, const void *body, size_t n);
+/*
+ * Add a header to the response, whichever function begins it. The strings must stay valid
+ * until then. At most HTTP_ADDED_MAX; false: there are more.
+ */
+#define HTTP_ADDED_MAX 4
+bool http_add_header(struct http_request *req, const char *name, const char *value);
 /* Send @n bytes of the file @fd from @offset; takes @fd. */
 int http_respond_file(struct http_request *req, int status,
 		      const struct http_header *headers, size_t n_headers, int fd,

@@ -54,6 +54,24 @@ static bool http_answer_headers_ok(const struct http_header *headers, size_t n)
 	return true;
 }
 
+/* Add the headers of http_add_header(). False: there are too many. */
+static bool http_answer_add_headers(const struct request *r,
+				    const struct http_header **headers, size_t *n)
+{
+	static struct http_header all[HTTP_FIELDS_MAX + HTTP_ADDED_MAX];
+
+	if (r->n_added == 0)
+		return true;
+	if (*n > HTTP_FIELDS_MAX)
+		return false;
+	if (*n > 0)
+		(void)memcpy(all, *headers, *n * sizeof(*all));
+	(void)memcpy(all + *n, r->added, r->n_added * sizeof(*all));
+	*headers = all;
+	*n += r->n_added;
+	return true;
+}
+
 /*
  * Send the head of a response, and the first @n bytes of its body. Return -EINVAL if this
  * failed; the failure has been handled.
@@ -71,11 +89,13 @@ static int http_answer_begin(struct request *r, int status,
 	r->bodiless = status == 204 || status == 304 || r->head_method;
 	r->sized = length >= 0;
 	r->left = length >= 0 ? (uint64_t)length : 0;
-	if (http_answer_headers_ok(headers, n_headers))
+	if (http_answer_add_headers(r, &headers, &n_headers) &&
+	    http_answer_headers_ok(headers, n_headers))
 		result = http_answer_protocol(r)->head(r, headers, n_headers, length,
 						       ours, body, r->bodiless ? 0 : n);
 	if (result == -EMSGSIZE) {
 		r->begun = false;
+		r->n_added = 0;
 		(void)http_refuse(&r->pub, 500, "internal",
 				  "the answer cannot be written");
 		return -EINVAL;
@@ -91,6 +111,16 @@ static int http_answer_end(struct request *r, int result)
 	r->ended = true;
 	http_answer_protocol(r)->kick(r);
 	return result < 0 ? result : ended < 0 ? ended : 0;
+}
+
+bool http_add_header(struct http_request *req, const char *name, const char *value)
+{
+	struct request *r = request_of(req);
+
+	if (r->n_added == ARRAY_SIZE(r->added))
+		return false;
+	r->added[r->n_added++] = (struct http_header){ name, value };
+	return true;
 }
 
 int http_respond(struct http_request *req, int status, const struct http_header *headers,

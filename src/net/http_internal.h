@@ -129,6 +129,8 @@ struct request {
 	bool crowded;  /* the memory for bodies is used up */
 	bool waiting;  /* the handler waits for drained() */
 	bool head_method;
+	uint8_t n_added;
+	struct http_header added[HTTP_ADDED_MAX]; /* http_add_header() */
 	struct http_header headers[];
 };
 

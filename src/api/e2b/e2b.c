@@ -245,7 +245,7 @@ bool e2b_wants(const struct e2b *e, const struct http_request *req)
 	struct route route;
 	bool other;
 
-	if (target_from_headers(req, &t))
+	if (target_from_headers(req, &t) || e2b_is_preflight(req, false))
 		return true;
 	if (target_from_host(domain, req, &t))
 		return e2b_is_own(e, &t, req);
@@ -534,19 +534,26 @@ static void e2b_on_signed(struct call *c, const char *id)
 
 void e2b_request(struct http_request *req, struct e2b *e)
 {
-	struct call *c = call_new(e->v1, req);
 	struct api_error err = { 0 };
 	struct target t = { 0 };
-	bool data;
+	bool data = target_from_headers(req, &t) ||
+		    target_from_host(e->v1->config->domain, req, &t);
+	bool is_signed = !data && strcmp(req->path, "/files") == 0;
+	struct call *c;
 	int r;
 
+	if (e2b_is_preflight(req, t.port == ENVD_PORT)) {
+		e2b_answer_preflight(req);
+		return;
+	}
+	if (is_signed || t.port == ENVD_PORT)
+		e2b_allow_origins(req);
+	c = call_new(e->v1, req);
 	if (!c)
 		return;
 	c->face = e;
 	c->route = (struct route){ 0 };
-	data = target_from_headers(req, &t) ||
-	       target_from_host(e->v1->config->domain, req, &t);
-	if (!data && strcmp(req->path, "/files") == 0) {
+	if (is_signed) {
 		c->show_error = e2b_show_rest;
 		c->route.op = &proxy_op.op;
 		e2b_find_signed(c, e2b_on_signed);

@@ -223,10 +223,27 @@ void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (((const struct e2b_op *)c->route.op)->form == E2B_STREAM)
+	switch (((const struct e2b_op *)c->route.op)->form) {
+	case E2B_STREAM:
 		e2b_end_stream(c, code, text);
-	else
+		break;
+	case E2B_UNARY:
 		show_unary(c, code, text);
+		break;
+	case E2B_REST:
+	case E2B_PROXY:
+		show_rest(c, code_status(code), text, 0);
+		break;
+	}
+}
+
+bool e2b_refuse_user(struct call *c, const char *user, const struct warren_error *err)
+{
+	if (err->code != EINVAL || !strstr(err->msg, "has no user"))
+		return false;
+	e2b_refuse_rpc(c, "unauthenticated", "invalid username: '%s'",
+		       user && *user ? user : "user");
+	return true;
 }
 
 /* --------------------------------------------------------------- ports of a sandbox */

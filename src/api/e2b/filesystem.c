@@ -224,6 +224,7 @@ struct fs_list {
 	struct file_target_op *finding;
 	struct fs_listed *all;
 	size_t n, room, at, bytes;
+	bool failed; /* out of memory: the list is not complete */
 };
 
 static void fs_list_done(struct fs_call *f)
@@ -250,14 +251,18 @@ static enum walk_say fs_list_on_entry(void *ctx, const struct walk_entry *e)
 	if (l->n == l->room) {
 		l->room = l->room ? l->room * 2 : 64;
 		all = reallocarray(l->all, l->room, sizeof(*all));
-		if (!all)
+		if (!all) {
+			l->failed = true;
 			return WALK_STOP;
+		}
 		l->all = all;
 	}
 	all[l->n] =
 		(struct fs_listed){ .entry.is = e->found->is, .path = strdup(e->path) };
-	if (!all[l->n].path)
+	if (!all[l->n].path) {
+		l->failed = true;
 		return WALK_STOP;
+	}
 	l->n++;
 	return WALK_ON;
 }
@@ -319,6 +324,8 @@ static void fs_list_on_end(void *ctx, int r, const struct warren_error *err)
 	else if (l->bytes > LIST_BYTES_MAX)
 		e2b_refuse_rpc(l->fs.fc.call, "resource_exhausted",
 			       "the list is too long: use a smaller depth");
+	else if (l->failed)
+		call_refuse(l->fs.fc.call, API_ERR_OVERLOADED, "out of memory");
 	else
 		fs_list_resolve(l);
 }

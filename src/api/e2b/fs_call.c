@@ -99,6 +99,14 @@ static void fs_on_passwd(void *ctx, struct files_answer *a,
 	files_open(f->fc.files, -1, "/etc/group", O_RDONLY, 0, fs_on_group, f);
 }
 
+static void fs_failed(struct file_call *fc, const struct warren_error *err)
+{
+	const struct fs_call *f = (const struct fs_call *)fc;
+
+	if (!e2b_refuse_user(fc->call, f->user, err))
+		call_fail(fc->call, err);
+}
+
 static void fs_begun(struct file_call *fc)
 {
 	files_open(fc->files, -1, "/etc/passwd", O_RDONLY, 0, fs_on_passwd, fc);
@@ -108,6 +116,7 @@ void fs_begin(struct call *c, struct fs_call *f, const char *user, const char *a
 {
 	if (f) {
 		f->fc.begun = fs_begun;
+		f->fc.failed = fs_failed;
 		f->fc.done = fs_done;
 		f->asked = asked;
 		(void)snprintf(f->user, sizeof(f->user), "%s", user ? user : "");

@@ -86,9 +86,11 @@ void e2b_show_stream(struct call *c, const struct api_error *err);
 void e2b_show_proxy(struct call *c, const struct api_error *err);
 /* End a stream that has begun with an error. */
 void e2b_end_stream(struct call *c, const char *code, const char *message);
-/* Answer an RPC with a code of its protocol. */
+/* Answer with a code of an RPC, in the form of the operation. */
 void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
+/* If @err says that the image has no such user, refuse the call and return true. */
+bool e2b_refuse_user(struct call *c, const char *user, const struct warren_error *err);
 /* Answer with a status that v1 does not use for this error. */
 void e2b_refuse(struct call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The same, with an error_code, which programs can compare. */
@@ -124,6 +126,15 @@ void envelope_read(struct call *c);
 /* Parse and check a message; NULL: *@err says why. */
 json_t *envelope_parse(const struct api_schema *schema, const char *data, size_t n,
 		       struct api_error *err);
+
+/*
+ * cors.c: whether a browser asks what it may send to the data plane, from a page of
+ * another origin. @envd: the request names that port of a sandbox.
+ */
+bool e2b_is_preflight(const struct http_request *req, bool envd);
+void e2b_answer_preflight(struct http_request *req);
+/* Let pages of every origin read the response. */
+void e2b_allow_origins(struct http_request *req);
 
 /* create.c */
 void e2b_create_v1(struct call *c);

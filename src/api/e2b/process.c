@@ -212,10 +212,9 @@ static void process_fail(struct call *c, const struct warren_error *err)
 	const char *cwd = body_text(&process, "cwd");
 	char user[64];
 
-	if (err->code == EINVAL && strstr(err->msg, "has no user"))
-		e2b_refuse_rpc(c, "unauthenticated", "invalid username: '%s'",
-			       e2b_user(c, user) ? user : "user");
-	else if (cwd && *cwd && strstr(err->msg, "enter the directory"))
+	if (e2b_refuse_user(c, e2b_user(c, user), err))
+		return;
+	if (cwd && *cwd && strstr(err->msg, "enter the directory"))
 		e2b_refuse_rpc(c, "invalid_argument", "cwd '%s' does not exist", cwd);
 	else
 		call_fail_start(c, err);

@@ -3,7 +3,9 @@
  * upload.c - write files: one as the body of a request, or several as a form
  *
  * A piece of the request is taken apart step by step, and each step waits for the one
- * before it: open a file, write to it. Until the piece is done, the client has to wait.
+ * before it: open a file, write to it. Until the piece is done, the client has to wait. A
+ * compressed piece is decompressed bit by bit, because it can become a thousand times as
+ * large.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +15,14 @@
 
 #include "api/e2b/fs_call.h"
 #include "api/multipart.h"
+#include "archive/tar.h"
+#include "net/loop.h"
 #include "service/files/file_writer.h"
 
 #define PARTS_MAX 1000
+/* Bytes that one step decompresses, and steps in one turn of the loop. */
+#define UNPACK_BYTES (128U << 10)
+#define UNPACK_STEPS 4
 
 struct upload {
 	struct fs_call fs;
@@ -24,9 +31,15 @@ struct upload {
 	char asked[4096];
 	struct buf piece; /* the bytes that are being taken apart */
 	size_t at;
-	bool busy;  /* a step is not done */
-	bool ended; /* the whole body has arrived */
-	int fd;     /* the file that is being written; -1: none */
+	struct unpack *unpack; /* NULL: the body is not compressed */
+	struct buf packed;     /* compressed bytes, which become pieces */
+	size_t packed_at;
+	unsigned steps;        /* of this turn */
+	struct loop_task turn; /* goes on in the next */
+	struct buf seen;       /* the paths of all files, each with a NUL */
+	bool busy;             /* a step is not done */
+	bool ended;            /* the whole body has arrived */
+	int fd;                /* the file that is being written; -1: none */
 	struct file_writer *writer;
 	uint32_t stream;
 	char path[4096];
@@ -41,7 +54,11 @@ static void upload_done(struct fs_call *f)
 	u->writer = file_writer_cancel(u->writer);
 	if (u->fd >= 0)
 		(void)close(u->fd);
+	loop_task_cancel(&u->turn);
+	u->unpack = unpack_free(u->unpack);
 	buf_done(&u->piece);
+	buf_done(&u->packed);
+	buf_done(&u->seen);
 	buf_done(&u->out);
 }
 
@@ -120,6 +137,24 @@ static void upload_on_open(void *ctx, struct files_answer *a,
 		upload_step(u);
 }
 
+/* Remember the path of the file; false: refused. */
+static bool upload_note_path(struct upload *u)
+{
+	for (size_t at = 0; at < u->seen.len; at += strlen(u->seen.data + at) + 1) {
+		if (strcmp(u->seen.data + at, u->path) != 0)
+			continue;
+		e2b_refuse(u->fs.fc.call, 400,
+			   "you cannot upload multiple files to the same path '%s' in "
+			   "one upload request",
+			   u->path);
+		return false;
+	}
+	buf_add(&u->seen, u->path, strlen(u->path) + 1);
+	if (u->seen.failed)
+		call_refuse(u->fs.fc.call, API_ERR_OVERLOADED, "out of memory");
+	return !u->seen.failed;
+}
+
 /* False: refused. */
 static bool upload_begin_file(struct upload *u, const char *asked)
 {
@@ -128,7 +163,7 @@ static bool upload_begin_file(struct upload *u, const char *asked)
 			   "a file has no name: give it in the query or in the form");
 		return false;
 	}
-	if (!fs_path(&u->fs, asked, u->path))
+	if (!fs_path(&u->fs, asked, u->path) || !upload_note_path(u))
 		return false;
 	u->busy = true;
 	u->stream = 0;
@@ -196,7 +231,9 @@ static void upload_on_last(void *ctx, struct files_answer *a UNUSED,
 
 static void upload_finish(struct upload *u)
 {
-	if (u->raw)
+	if (u->unpack && !unpack_is_whole(u->unpack))
+		e2b_refuse(u->fs.fc.call, 400, "the compressed body is not complete");
+	else if (u->raw)
 		upload_end_file(u);
 	else if (!multipart_is_whole(&u->form))
 		e2b_refuse(u->fs.fc.call, 400, "the form has no end");
@@ -230,7 +267,36 @@ static void upload_take_form(struct upload *u)
 	}
 }
 
-static void upload_go_on(struct upload *u)
+/* Decompress the next piece. False: there is none. */
+static bool upload_unpack(struct upload *u)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	size_t used = 0, made = 0;
+	char *room;
+
+	u->piece.len = u->at = 0;
+	if (!u->unpack)
+		return false;
+	room = buf_reserve(&u->piece, UNPACK_BYTES);
+	if (!room) {
+		call_refuse(u->fs.fc.call, API_ERR_OVERLOADED, "out of memory");
+		return false;
+	}
+	if (unpack_take(u->unpack, u->packed.data + u->packed_at,
+			u->packed.len - u->packed_at, &used, room, UNPACK_BYTES, &made,
+			&err) < 0) {
+		e2b_refuse(u->fs.fc.call, 400, "the compressed body is not valid");
+		return false;
+	}
+	u->packed_at += used;
+	u->piece.len = made;
+	if (used == 0 && made == 0)
+		u->packed.len = u->packed_at = 0;
+	return used > 0 || made > 0;
+}
+
+/* Take the piece apart, until a step has to wait. */
+static void upload_take_piece(struct upload *u)
 {
 	struct call *c = u->fs.fc.call;
 
@@ -244,9 +310,32 @@ static void upload_go_on(struct upload *u)
 			upload_take_form(u);
 		}
 	}
-	if (u->busy || c->answered)
+}
+
+static void upload_on_turn(void *ctx)
+{
+	struct upload *u = ctx;
+
+	u->steps = 0;
+	upload_go_on(u);
+}
+
+static void upload_go_on(struct upload *u)
+{
+	struct call *c = u->fs.fc.call;
+
+	do {
+		upload_take_piece(u);
+		if (u->busy || c->answered)
+			return;
+		if (u->unpack && ++u->steps > UNPACK_STEPS) {
+			loop_later(service_loop(c->v1->service), &u->turn);
+			return;
+		}
+	} while (upload_unpack(u));
+	if (c->answered)
 		return;
-	u->piece.len = u->at = 0;
+	u->steps = 0;
 	if (u->ended)
 		upload_finish(u);
 	else
@@ -265,8 +354,8 @@ static void e2b_upload_on_piece(struct http_request *req, const char *data, size
 		upload_go_on(u);
 		return;
 	}
-	buf_add(&u->piece, data, n);
-	if (u->piece.failed) {
+	buf_add(u->unpack ? &u->packed : &u->piece, data, n);
+	if (u->piece.failed || u->packed.failed) {
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;
 	}
@@ -291,6 +380,24 @@ static void upload_start(struct fs_call *f)
 		upload_go_on(u);
 }
 
+/* False: refused. */
+static bool upload_set_encoding(struct upload *u, struct call *c)
+{
+	const char *encoding = http_header(c->req, "Content-Encoding");
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (access_body_is_plain(c->req))
+		return true;
+	if (strcasecmp(encoding, "gzip") != 0)
+		e2b_refuse(c, 400, "Content-Encoding '%.60s' is not supported: use gzip",
+			   encoding);
+	else if (unpack_new(PACK_GZIP, &u->unpack, &err) < 0)
+		call_fail(c, &err);
+	else
+		return true;
+	return false;
+}
+
 void e2b_file_write(struct call *c)
 {
 	const char *type = http_header(c->req, "Content-Type");
@@ -313,7 +420,10 @@ void e2b_file_write(struct call *c)
 	}
 	u->fd = -1;
 	u->piece = (struct buf)BUF_INIT(4U << 20);
+	u->packed = (struct buf)BUF_INIT(4U << 20);
+	u->seen = (struct buf)BUF_INIT(4U << 20);
 	u->out = (struct buf)BUF_INIT(4U << 20);
+	u->turn = (struct loop_task){ .fn = upload_on_turn, .ctx = u };
 	u->json = (struct json){ .out = &u->out };
 	u->fs.done = upload_done;
 	u->fs.next = upload_start;
@@ -321,10 +431,10 @@ void e2b_file_write(struct call *c)
 	(void)e2b_query(c, "username", user, sizeof(user));
 	u->raw = type && strncasecmp(type, "application/octet-stream", 24) == 0;
 	u->form.parts_max = PARTS_MAX;
-	if (!access_body_is_plain(c->req)) {
+	if (!upload_set_encoding(u, c)) {
 		free(u);
-		e2b_refuse(c, 400, "Content-Encoding is not supported");
 	} else if (!u->raw && multipart_init(&u->form, type, &why) < 0) {
+		(void)unpack_free(u->unpack);
 		free(u);
 		e2b_refuse(c, 400,
 			   "the body must be multipart/form-data or "

@@ -29,6 +29,8 @@ static void on_begun(void *ctx, struct files *f, const struct warren_error *err)
 
 	if (!c->req || !fc) {
 		(void)files_end(f);
+	} else if (!f && fc->failed) {
+		fc->failed(fc, err);
 	} else if (!f) {
 		call_fail(c, err);
 	} else {

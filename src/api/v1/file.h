@@ -19,6 +19,8 @@ struct file_call {
 	struct files *files;
 	char path[4096]; /* path without redundant slashes */
 	void (*begun)(struct file_call *fc);
+	/* Answers if it could not begin; NULL: with the error. */
+	void (*failed)(struct file_call *fc, const struct warren_error *err);
 	/*
 	 * Frees the members of the state, but not the state itself; NULL: nothing to
 	 * free.

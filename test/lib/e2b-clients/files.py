@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""files.py AREA - compressed uploads, metadata and users of files with the Python SDK of E2B"""
+import asyncio
+import os
+import sys
+
+import e2b
+from e2b import AsyncSandbox, Sandbox
+
+LARGE = os.urandom(1 << 20) + bytes(3 << 20) + os.urandom(1 << 20)
+
+
+def eq(got, wanted, what=""):
+    assert got == wanted, f"{what}: got {got!r:.300}, wanted {wanted!r:.300}"
+
+
+def raises(kind, fn, text=""):
+    try:
+        got = fn()
+    except kind as e:
+        assert text in str(e), f"{e!s} does not contain {text!r}"
+        return e
+    raise AssertionError(f"no {kind.__name__}, but {got!r}")
+
+
+def sync():
+    s = Sandbox.create()
+    try:
+        w = s.files.write("d/small.txt", "hello", gzip=True)
+        eq((w.path, w.name), ("/home/user/d/small.txt", "small.txt"))
+        eq(s.files.read("d/small.txt"), "hello")
+        eq(s.files.read("d/small.txt", gzip=True), "hello")
+        s.files.write("large", LARGE, gzip=True)
+        assert bytes(s.files.read("large", format="bytes")) == LARGE, "a large file differs"
+        assert bytes(s.files.read("large", format="bytes", gzip=True)) == LARGE, "a large file differs"
+        s.files.write("empty", "", gzip=True)
+        eq(s.files.read("empty"), "")
+        many = s.files.write_files([{"path": f"m/{n}", "data": str(n)} for n in range(5)], gzip=True)
+        eq([x.name for x in many], [str(n) for n in range(5)])
+        eq([s.files.read(f"m/{n}") for n in range(5)], [str(n) for n in range(5)])
+    finally:
+        s.kill()
+
+
+def users():
+    s = Sandbox.create()
+    try:
+        for call in (s.files.read, s.files.get_info, s.files.list, s.files.make_dir, s.files.remove, s.files.watch_dir,
+                     lambda path, user: s.files.write(path, "x", user=user),
+                     lambda path, user: s.files.rename(path, "y", user=user)):
+            raises(e2b.AuthenticationException, lambda: call("/tmp", user="missing"), "invalid username: 'missing'")
+        s.files.write("/tmp/x", "y", user="root")
+        eq(s.files.read("/tmp/x", user="root"), "y", "an account that exists")
+    finally:
+        s.kill()
+
+
+async def asynchronous():
+    s = await AsyncSandbox.create()
+    try:
+        await s.files.write("large", LARGE, gzip=True)
+        assert bytes(await s.files.read("large", format="bytes", gzip=True)) == LARGE, "a large file differs"
+        many = await s.files.write_files([{"path": f"m/{n}", "data": str(n)} for n in range(5)], gzip=True)
+        eq(sorted(x.name for x in many), [str(n) for n in range(5)])
+        eq([await s.files.read(f"m/{n}") for n in range(5)], [str(n) for n in range(5)])
+    finally:
+        await s.kill()
+
+
+AREAS = {"sync": sync, "users": users, "async": lambda: asyncio.run(asynchronous())}
+AREAS[sys.argv[1]]()
+print("done")
