@@ -298,7 +298,9 @@ struct proto_process {
  * Files. A path is absolute and resolved within the sandbox's root; or it is relative to
  * an open directory that comes with the message, and must not lead out of it (-EXDEV).
  * Everything is done with the privileges of one user. Nothing in /proc is opened or
- * changed, because init could be made to act on itself there.
+ * changed, because init could be made to act on itself there. Only a file worker reads
+ * files there that belong to no process: OPEN then returns a copy, because those files,
+ * and files of other such filesystems, have no size.
  */
 struct proto_open {
 	struct proto_header h;
@@ -323,6 +325,13 @@ struct proto_who {
  */
 #define PROTO_SCAN_ONE    (1U << 0)
 #define PROTO_SCAN_FOLLOW (1U << 1) /* with ONE: follow a link at the end of the path */
+/*
+ * Look at attributes (xattr(7)) that begin with "user.", of files and directories. With
+ * ONE, an entry follows for each: its name, and its value in place of the link. Those
+ * whose name has a slash, or whose value has a NUL, are omitted. Otherwise, the entries
+ * of files that have any get PROTO_ENTRY_ATTRIBUTES. An older init ignores this flag.
+ */
+#define PROTO_SCAN_ATTRIBUTES (1U << 2)
 
 struct proto_scan {
 	struct proto_header h;
@@ -355,6 +364,12 @@ enum proto_verb {
 	PROTO_UNLINK_TREE,
 	PROTO_CHMOD_TREE,
 	PROTO_CHOWN_TREE,
+	/*
+	 * Replace attributes of the open file that comes with the message: remove all
+	 * whose name begins with the first string, which begins with "user."; then set
+	 * those that follow, each a name and its value. An older init answers -EINVAL.
+	 */
+	PROTO_SET_ATTRIBUTES,
 	PROTO_VERB_MAX,
 };
 
@@ -603,9 +618,11 @@ struct proto_entry {
 	uint32_t mtime_nsec;
 	uint32_t mode;
 	uint32_t uid, gid;
-	uint32_t pad;
+	uint32_t flags;                /* PROTO_ENTRY_* */
 	uint16_t name_size, link_size; /* without the NULs */
 };
+
+#define PROTO_ENTRY_ATTRIBUTES (1U << 0) /* see PROTO_SCAN_ATTRIBUTES */
 
 #define PROTO_ENTRIES_MAX 16384 /* maximum size of the entries in a message */
 

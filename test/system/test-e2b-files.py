@@ -86,6 +86,84 @@ def the_javascript_sdk_compresses_uploads():
 
 
 @test
+def the_python_sdk_sets_metadata_of_files():
+    w().python("files.py", "metadata")
+
+
+def entry(s, path):
+    r = s.rpc("Stat", {"path": path})
+    eq(r.status, 200, r)
+    return r.json()["entry"]
+
+
+@test
+def metadata_of_files_are_attributes():
+    with Sandbox() as s:
+        tagged = {"X-Metadata-Key": "v 1", "x-metadata-OTHER": "~"}
+        wanted = {"key": "v 1", "other": "~"}
+        eq(s.write("f", b"x", tagged).json()[0]["metadata"], wanted)
+        eq(s.write("", form(("a", b"1"), ("b", b"2")), {**FORM, **tagged}).json()[1]["metadata"], wanted)
+        for path in ("f", "a", "b"):
+            eq(entry(s, path)["metadata"], wanted)
+        # Code in the sandbox sees and sets them, even to what no client could set.
+        script = r'''import os
+print(sorted((n, os.getxattr("/home/user/f", n)) for n in os.listxattr("/home/user/f") if n.startswith("user.")))
+os.mkdir("/home/user/d")
+for name, value in (("user.e2b.mine", "ü"), ("user.e2b.nul", b"a\0b"), ("user.e2b.bad", b"\xff"), ("user.e2b.a/b", b"x"), ("user.else", b"x"),
+                    ("user.e2b.", b"x")):
+    os.setxattr("/home/user/d", name, value.encode() if isinstance(value, str) else value)
+'''
+        got = w().run(s.id, ["python3", "-c", script], user="user")
+        eq(got["stdout"], "[('user.e2b.key', b'v 1'), ('user.e2b.other', b'~')]\n", got)
+        eq(entry(s, "d")["metadata"], {"mine": "ü"})
+        r = s.rpc("ListDir", {"path": "/home/user", "depth": 1})
+        eq({e["name"]: e.get("metadata") for e in r.json()["entries"] if e["name"] in "abdf"},
+           {"a": wanted, "b": wanted, "d": {"mine": "ü"}, "f": wanted})
+        ok("metadata" not in entry(s, "/etc/passwd"), "a file without any")
+        # The attributes of others stay when the metadata are replaced.
+        w().run(s.id, ["python3", "-c", "import os; os.setxattr('/home/user/f', 'user.else', b'x')"], user="user")
+        eq(s.write("f", b"y").json(), [{"path": "/home/user/f", "name": "f", "type": "file"}])
+        ok("metadata" not in entry(s, "f"), "it was cleared")
+        got = w().run(s.id, ["python3", "-c", "import os; print(os.listxattr('/home/user/f'))"])
+        eq(got["stdout"], "['user.else']\n", got)
+
+
+@test
+def metadata_have_limits():
+    with Sandbox() as s:
+        for headers in ({"X-Metadata-": "v"}, {"X-Metadata-" + "k" * 247: "v"}, {"X-Metadata-K": "v" * 4087},
+                        {"X-Metadata-K": "\u00fc"}, {"X-Metadata-A": "x" * 2100, "X-Metadata-B": "x" * 2100}):
+            refused(s.write("f", b"x", headers), 400, "metadata of a file")
+        refused(s.read("f"), 404)
+        longest = {"X-Metadata-" + "k" * 246: "v"}
+        eq(s.write("f", b"x", longest).json()[0]["metadata"], {"k" * 246: "v"})
+        eq(s.write("f", b"x", {"X-Metadata-K": "v" * 1000}).status, 200)
+
+
+@test
+def files_without_a_size_are_read():
+    with Sandbox() as s:
+        for path in ("/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"):
+            got = s.read(path)
+            eq(got.status, 200, got)
+            eq(int(got.headers["content-length"]), len(got.body))
+            if path not in ("/proc/cpuinfo", "/proc/meminfo"):  # these change all the time
+                eq(got.body.decode(), w().run(s.id, ["cat", path])["stdout"], path)
+            ok(len(got.body) > 3, f"{path}: {got.body}")
+        eq(s.read("/proc/version", {"Range": "bytes=0-4"}).body, b"Linux")
+        # Files of processes, and everything else there, stay closed: the process that reads them has secrets.
+        for path in ("/proc/self/environ", "/proc/thread-self/mem", "/proc/1/maps", "/proc/mounts", "/proc/net/tcp", "/proc/self/fd/3",
+                     "/proc/self/../self/maps", "/proc/1/root/etc/passwd"):
+            ok(s.read(path).status in (400, 403, 404), f"{path}: {s.read(path)}")
+        w().run(s.id, ["sh", "-c", "ln -s /proc/self /tmp/me; ln -s /proc/version /tmp/version"])
+        ok(s.read("/tmp/me/maps").status in (400, 403, 404), "by a link")
+        eq(s.read("/tmp/version").status, 200, "a link to a file of no process")
+        for path in ("/proc/sys/kernel/hostname", "/proc/version", "/proc/new"):
+            got = s.write(path, b"x")
+            ok(400 <= got.status < 500, f"write to {path}: {got}")
+
+
+@test
 def an_unknown_user_is_an_error_of_authentication():
     w().python("files.py", "users")
     with Sandbox() as s:

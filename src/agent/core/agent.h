@@ -282,6 +282,20 @@ long reach_dial(uint16_t port, bool ipv6);
 /* Handle a request about files or a port; refuse any other as unknown. */
 void reach_request(int c, size_t size, const int *fds, size_t n_fds);
 
+/* attributes.c */
+/* Return whether @name in @dir has attributes that begin with "user.". */
+bool attributes_any(int dir, const char *name, uint32_t mode);
+/* Append an entry for each such attribute of the file, which was opened with O_PATH. */
+void attributes_append(int fd);
+long attributes_set(const struct proto_change *msg, const int *fds, size_t n_fds);
+
+/* pseudo_file.c */
+/*
+ * Return @fd, unless its file may not be opened, or has no size because the kernel makes
+ * its contents up; then close it, and return a copy or -errno. @flags: as it was opened.
+ */
+long pseudo_file_replace(int fd, int flags);
+
 /* files.c */
 /*
  * Act with the user's privileges until as_self() is called. -EINVAL: @who is not valid.
@@ -309,6 +323,13 @@ void parent_dir_done(const struct parent_dir *p, int at);
  * /proc/self. */
 bool on_proc(int fd);
 void agent_files_scan(int c, const struct proto_scan *msg, const int *fds, size_t n_fds);
+/* Append an entry to the reply of a scan. -ENOSPC: no room. */
+long files_append_entry(const struct proto_entry *is, const char *name, const char *text);
+/*
+ * Return a path of the open file @fd, for calls that take no descriptor; the path leads
+ * to the file itself. It is valid until the next call.
+ */
+const char *files_name_of(int fd);
 void agent_files_change(int c, const struct proto_change *msg, size_t size,
 			const int *fds, size_t n_fds);
 void files_watch(int c, const struct proto_watch *msg, const int *fds, size_t n_fds);

@@ -153,17 +153,34 @@ struct dirent64 {
 	char name[];
 };
 
+long files_append_entry(const struct proto_entry *is, const char *name, const char *text)
+{
+	struct proto_entry *e = (void *)(out.data + out.head.size);
+	size_t name_size = strlen(name), text_size = strlen(text);
+	size_t whole = (sizeof(*e) + name_size + 1 + text_size + 1 + 7) & ~(size_t)7;
+	char *at = (char *)(e + 1);
+
+	if (whole > sizeof(out.data) - out.head.size)
+		return -ENOSPC;
+	*e = *is;
+	e->name_size = (uint16_t)name_size;
+	e->link_size = (uint16_t)text_size;
+	__builtin_memcpy(at, name, name_size + 1);
+	__builtin_memcpy(at + name_size + 1, text, text_size + 1);
+	out.head.size += (uint32_t)whole;
+	out.head.n++;
+	return 0;
+}
+
 /*
- * Append an entry for @name in @dir (or for @dir itself, if the name is empty); -ENOSPC:
- * no room.
+ * Append an entry for @name in @dir (or for @dir itself, if the name is empty). @marks:
+ * find out whether it has attributes. -ENOSPC: no room.
  */
-static long files_put_entry(int dir, const char *name, uint32_t type)
+static long files_put_entry(int dir, const char *name, uint32_t type, bool marks)
 {
 	static struct statx stx;
 	static char link[4096];
-	struct proto_entry *e = (void *)(out.data + out.head.size);
-	size_t name_size = strlen(name), link_size = 0, whole;
-	char *text;
+	size_t link_size = 0;
 	long r = SYS_5(SYS_statx, dir, name, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH,
 		       STATX_BASIC_STATS, &stx);
 
@@ -178,26 +195,20 @@ static long files_put_entry(int dir, const char *name, uint32_t type)
 		link_size = r > 0 ? (size_t)r : 0;
 	}
 	link[link_size] = '\0';
-	whole = (sizeof(*e) + name_size + 1 + link_size + 1 + 7) & ~(size_t)7;
-	if (whole > sizeof(out.data) - out.head.size)
-		return -ENOSPC;
-	*e = (struct proto_entry){
-		.size = stx.stx_size,
-		.ino = stx.stx_ino,
-		.mtime_sec = stx.stx_mtime.tv_sec,
-		.mtime_nsec = stx.stx_mtime.tv_nsec,
-		.mode = stx.stx_mode,
-		.uid = stx.stx_uid,
-		.gid = stx.stx_gid,
-		.name_size = (uint16_t)name_size,
-		.link_size = (uint16_t)link_size,
-	};
-	text = (char *)(e + 1);
-	__builtin_memcpy(text, name, name_size + 1);
-	__builtin_memcpy(text + name_size + 1, link, link_size + 1);
-	out.head.size += (uint32_t)whole;
-	out.head.n++;
-	return 0;
+	return files_append_entry(
+		&(struct proto_entry){
+			.size = stx.stx_size,
+			.ino = stx.stx_ino,
+			.mtime_sec = stx.stx_mtime.tv_sec,
+			.mtime_nsec = stx.stx_mtime.tv_nsec,
+			.mode = stx.stx_mode,
+			.uid = stx.stx_uid,
+			.gid = stx.stx_gid,
+			.flags = marks && attributes_any(dir, name, stx.stx_mode)
+					 ? PROTO_ENTRY_ATTRIBUTES
+					 : 0,
+		},
+		name, link);
 }
 
 static bool is_dots(const char *name)
@@ -209,7 +220,7 @@ static bool is_dots(const char *name)
  * Append entries until the reply is full; the position of the directory is then after the
  * last one.
  */
-static long files_scan_directory(int dir)
+static long files_scan_directory(int dir, bool marks)
 {
 	_Alignas(8) static char dirents[DIRENTS_SIZE];
 	int64_t behind = -1;
@@ -221,10 +232,11 @@ static long files_scan_directory(int dir)
 			return n;
 		for (long at = 0; at < n;) {
 			const struct dirent64 *d = (const void *)(dirents + at);
-			long r = is_dots(d->name)
-					 ? 0
-					 : files_put_entry(dir, d->name,
-							   (uint32_t)d->type << 12);
+			long r =
+				is_dots(d->name)
+					? 0
+					: files_put_entry(dir, d->name,
+							  (uint32_t)d->type << 12, marks);
 
 			if (r == -ENOSPC) {
 				r = behind < 0 ? -EIO
@@ -244,7 +256,9 @@ static long files_scan_one(int at, const struct proto_scan *msg)
 
 	if (fd < 0)
 		return fd;
-	r = files_put_entry((int)fd, "", 0);
+	r = files_put_entry((int)fd, "", 0, false);
+	if (r == 0 && msg->flags & PROTO_SCAN_ATTRIBUTES)
+		attributes_append((int)fd);
 	sys_close(fd);
 	return r;
 }
@@ -261,7 +275,8 @@ void agent_files_scan(int c, const struct proto_scan *msg, const int *fds, size_
 		r = as_user(&msg->who);
 	if (r == 0) {
 		r = one ? files_scan_one(n_fds > 0 ? fds[0] : AT_FDCWD, msg)
-			: files_scan_directory(fds[0]);
+			: files_scan_directory(fds[0],
+					       msg->flags & PROTO_SCAN_ATTRIBUTES);
 		as_self(&msg->who);
 	}
 	if (r < 0)
@@ -285,11 +300,7 @@ static void files_put_number(char *text, int n)
 	*text = '\0';
 }
 
-/*
- * Return a path of the open file @fd, for calls that take no descriptor; the path leads
- * to the file itself.
- */
-static const char *files_name_of(int fd)
+const char *files_name_of(int fd)
 {
 	static char text[32] = "/proc/self/fd/";
 
@@ -370,6 +381,7 @@ static long agent_files_change_one(const struct proto_change *msg,
 	case PROTO_UNLINK_TREE:
 	case PROTO_CHMOD_TREE:
 	case PROTO_CHOWN_TREE:
+	case PROTO_SET_ATTRIBUTES:
 	case PROTO_VERB_MAX:
 		break;
 	}
@@ -510,8 +522,12 @@ void agent_files_change(int c, const struct proto_change *msg, size_t size,
 	long r = files_is_whole(msg, size) ? as_user(&msg->who) : -EINVAL;
 
 	if (r == 0) {
-		r = msg->verb == PROTO_PUT ? change_put(msg, fds, n_fds)
-					   : files_change_all(msg, fds, n_fds, &value);
+		if (msg->verb == PROTO_PUT)
+			r = change_put(msg, fds, n_fds);
+		else if (msg->verb == PROTO_SET_ATTRIBUTES)
+			r = attributes_set(msg, fds, n_fds);
+		else
+			r = files_change_all(msg, fds, n_fds, &value);
 		as_self(&msg->who);
 	}
 	reply_value(c, msg->h.seq, r, value);

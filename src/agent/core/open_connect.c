@@ -24,11 +24,9 @@ static void reach_open(int c, const struct proto_open *msg, const int *fds, size
 	}
 	if (fd == 0) {
 		fd = files_resolve(at, msg->path, msg->flags, msg->mode);
+		if (fd >= 0)
+			fd = pseudo_file_replace((int)fd, msg->flags);
 		as_self(&who);
-		if (fd >= 0 && on_proc((int)fd)) {
-			sys_close(fd);
-			fd = -EACCES;
-		}
 	}
 	conn_reply(c, msg->h.seq, fd < 0 ? fd : 0,
 		   fd == -EINVAL ? PROTO_STAGE_REQUEST : PROTO_STAGE_NONE,

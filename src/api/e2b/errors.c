@@ -232,7 +232,7 @@ void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
 		break;
 	case E2B_REST:
 	case E2B_PROXY:
-		show_rest(c, code_status(code), text, 0);
+		show_rest(c, code_status(code), NULL, text, 0);
 		break;
 	}
 }

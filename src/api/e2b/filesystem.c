@@ -225,6 +225,8 @@ struct fs_list {
 	struct fs_listed *all;
 	size_t n, room, at, bytes;
 	bool failed; /* out of memory: the list is not complete */
+	bool waits;  /* for the target or the metadata of an entry */
+	bool stepping;
 };
 
 static void fs_list_done(struct fs_call *f)
@@ -236,6 +238,7 @@ static void fs_list_done(struct fs_call *f)
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->all[i].path);
 		free(l->all[i].target);
+		free(l->all[i].entry.metadata);
 	}
 	free(l->all);
 }
@@ -286,6 +289,14 @@ static void fs_list_answer(struct fs_list *l)
 
 static void fs_list_resolve(struct fs_list *l);
 
+/* The entry is complete. */
+static void fs_list_next(struct fs_list *l)
+{
+	l->waits = false;
+	l->at++;
+	fs_list_resolve(l);
+}
+
 static void fs_list_on_target(void *ctx, struct file_target *t,
 			      const struct warren_error *err)
 {
@@ -298,20 +309,57 @@ static void fs_list_on_target(void *ctx, struct file_target *t,
 		fs_resolved(&one->entry, t, clean);
 		one->target = strdup(one->entry.target_path);
 	}
-	l->at++;
-	fs_list_resolve(l);
+	fs_list_next(l);
 }
 
-/* Find out where the links lead, one after another. */
+/* A file that is gone by now, or has changed, has no metadata. */
+static void fs_list_on_attributes(void *ctx, struct files_answer *a,
+				  const struct warren_error *err)
+{
+	struct fs_list *l = ctx;
+	struct fs_entry *e = &l->all[l->at].entry;
+
+	e->metadata = err ? NULL : fs_metadata(a);
+	l->bytes += e->metadata ? strlen(e->metadata) : 0;
+	fs_list_next(l);
+}
+
+static void fs_list_look(struct fs_list *l)
+{
+	const struct fs_listed *one = &l->all[l->at];
+
+	if (S_ISLNK(one->entry.is.mode)) {
+		l->waits = true;
+		file_target_find(l->fs.fc.files, one->path, false, fs_list_on_target, l,
+				 &l->finding);
+	} else if (one->entry.is.flags & PROTO_ENTRY_ATTRIBUTES) {
+		l->waits = true;
+		files_stat_attributes(l->fs.fc.files, one->path, fs_list_on_attributes,
+				      l);
+	} else {
+		l->at++;
+	}
+}
+
+/*
+ * Find out where the links lead, and what metadata files have, one after another. Some
+ * answers come at once, and call this function again.
+ */
 static void fs_list_resolve(struct fs_list *l)
 {
-	while (l->at < l->n && !S_ISLNK(l->all[l->at].entry.is.mode))
-		l->at++;
-	if (l->at == l->n)
-		fs_list_answer(l);
+	if (l->stepping)
+		return;
+	l->stepping = true;
+	while (l->at < l->n && !l->waits && l->bytes <= LIST_BYTES_MAX)
+		fs_list_look(l);
+	l->stepping = false;
+	if (l->waits)
+		return;
+	if (l->bytes > LIST_BYTES_MAX)
+		e2b_refuse_rpc(l->fs.fc.call, "resource_exhausted",
+			       "the list is too long: use a smaller depth");
 	else
-		file_target_find(l->fs.fc.files, l->all[l->at].path, false,
-				 fs_list_on_target, l, &l->finding);
+		fs_list_answer(l);
 }
 
 static void fs_list_on_end(void *ctx, int r, const struct warren_error *err)
@@ -321,9 +369,6 @@ static void fs_list_on_end(void *ctx, int r, const struct warren_error *err)
 	l->walk = NULL;
 	if (r < 0)
 		fs_fail(&l->fs, err);
-	else if (l->bytes > LIST_BYTES_MAX)
-		e2b_refuse_rpc(l->fs.fc.call, "resource_exhausted",
-			       "the list is too long: use a smaller depth");
 	else if (l->failed)
 		call_refuse(l->fs.fc.call, API_ERR_OVERLOADED, "out of memory");
 	else
@@ -336,6 +381,7 @@ static void fs_list(struct fs_call *f)
 	int64_t depth = body_int(&f->fc.call->body, "depth");
 	struct walk_options options = { .depth = depth > 0 ? (unsigned)depth : 1,
 					.sorted = LIST_MAX,
+					.marks = true,
 					.entry = fs_list_on_entry,
 					.end = fs_list_on_end };
 

@@ -11,6 +11,7 @@
 #include "api/path.h"
 #include "base/date.h"
 #include "base/passwd.h"
+#include "base/utf8.h"
 
 #define ACCOUNTS_MAX (256U << 10)
 
@@ -21,6 +22,7 @@ static void fs_done(struct file_call *fc)
 	if (f->done)
 		f->done(f);
 	f->finding = file_target_free(f->finding);
+	free(f->entry.metadata);
 	fs_accounts_done(&f->accounts);
 }
 
@@ -211,12 +213,38 @@ void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
 		if (e->target_path)
 			json_str(j, "symlinkTarget", e->target_path);
 	}
+	if (e->metadata)
+		json_raw(j, "metadata", e->metadata, strlen(e->metadata));
 	json_close(j, '}');
+}
+
+char *fs_metadata(const struct files_answer *a)
+{
+	AUTO_BUF struct buf out = BUF_INIT(6U * PROTO_ENTRIES_MAX);
+	struct json j = { .out = &out };
+	struct proto_found found;
+	size_t at = 0, n = strlen(FS_METADATA);
+	bool any = false;
+
+	/* The first entry is the file. */
+	if (proto_next(a->entries, a->size, &at, &found) != 1)
+		return NULL;
+	json_open(&j, NULL, '{');
+	while (proto_next(a->entries, a->size, &at, &found) == 1) {
+		if (strncmp(found.name, FS_METADATA, n) != 0 || !found.name[n] ||
+		    !utf8_valid(found.name, strlen(found.name)) ||
+		    !utf8_valid(found.link, strlen(found.link)))
+			continue;
+		json_str(&j, found.name + n, found.link);
+		any = true;
+	}
+	json_close(&j, '}');
+	return any && !out.failed ? TAKE_PTR(out.data) : NULL;
 }
 
 static void fs_send_entry(struct fs_call *f)
 {
-	AUTO_BUF struct buf out = BUF_INIT(65536);
+	AUTO_BUF struct buf out = BUF_INIT(256U << 10);
 	struct json j = { .out = &out };
 
 	json_open(&j, NULL, '{');
@@ -257,7 +285,10 @@ static void fs_on_entry(void *ctx, struct files_answer *a, const struct warren_e
 	}
 	if (!file_entry(f->fc.call, a, NULL, &found))
 		return;
-	f->entry = (struct fs_entry){ .path = f->fc.path, .is = found.is };
+	free(f->entry.metadata);
+	f->entry = (struct fs_entry){ .path = f->fc.path,
+				      .is = found.is,
+				      .metadata = fs_metadata(a) };
 	if (S_ISLNK(found.is.mode))
 		file_target_find(f->fc.files, f->fc.path, false, fs_on_target, f,
 				 &f->finding);
@@ -267,5 +298,5 @@ static void fs_on_entry(void *ctx, struct files_answer *a, const struct warren_e
 
 void fs_answer_entry(struct fs_call *f)
 {
-	files_stat(f->fc.files, -1, f->fc.path, false, fs_on_entry, f);
+	files_stat_attributes(f->fc.files, f->fc.path, fs_on_entry, f);
 }

@@ -17,6 +17,7 @@ struct fs_entry {
 	bool resolved;             /* a link that leads to a file: */
 	struct proto_entry target; /* that file */
 	const char *path, *target_path;
+	char *metadata; /* an object of JSON; NULL: none */
 };
 
 /* The texts of the image's own passwd and group files. */
@@ -51,6 +52,12 @@ void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
 /* Take what a link leads to; @clean is memory for its path. */
 void fs_resolved(struct fs_entry *e, struct file_target *t, char clean[4096]);
 void fs_accounts_done(struct fs_accounts *a);
+/*
+ * The attributes in an answer of files_stat_attributes() that are metadata, as an object
+ * of JSON, which the caller frees; NULL: none.
+ */
+#define FS_METADATA "user.e2b."
+char *fs_metadata(const struct files_answer *a);
 /* Look at fc.path and answer {"entry": ...}. */
 void fs_answer_entry(struct fs_call *f);
 

@@ -7,6 +7,7 @@
  * compressed piece is decompressed bit by bit, because it can become a thousand times as
  * large.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,6 +21,9 @@
 #include "service/files/file_writer.h"
 
 #define PARTS_MAX 1000
+/* Of all metadata of a file, with a prefix for each key. */
+#define METADATA_MAX 4096
+#define KEY_MAX      246
 /* Bytes that one step decompresses, and steps in one turn of the loop. */
 #define UNPACK_BYTES (128U << 10)
 #define UNPACK_STEPS 4
@@ -37,9 +41,13 @@ struct upload {
 	unsigned steps;        /* of this turn */
 	struct loop_task turn; /* goes on in the next */
 	struct buf seen;       /* the paths of all files, each with a NUL */
-	bool busy;             /* a step is not done */
-	bool ended;            /* the whole body has arrived */
-	int fd;                /* the file that is being written; -1: none */
+	/* The attributes of all files, for PROTO_SET_ATTRIBUTES. */
+	struct buf attributes;
+	uint32_t n_attributes;
+	bool finishing; /* the only file is complete */
+	bool busy;      /* a step is not done */
+	bool ended;     /* the whole body has arrived */
+	int fd;         /* the file that is being written; -1: none */
 	struct file_writer *writer;
 	uint32_t stream;
 	char path[4096];
@@ -59,6 +67,7 @@ static void upload_done(struct fs_call *f)
 	buf_done(&u->piece);
 	buf_done(&u->packed);
 	buf_done(&u->seen);
+	buf_done(&u->attributes);
 	buf_done(&u->out);
 }
 
@@ -171,7 +180,23 @@ static bool upload_begin_file(struct upload *u, const char *asked)
 	return true;
 }
 
-static void upload_end_file(struct upload *u)
+/* --------------------------------------------------------------------- end a file */
+
+static void upload_put_metadata(struct upload *u)
+{
+	const char *at = u->attributes.data + strlen(u->attributes.data) + 1;
+
+	json_open(&u->json, "metadata", '{');
+	for (uint32_t i = 1; i < u->n_attributes; i += 2) {
+		const char *value = at + strlen(at) + 1;
+
+		json_str(&u->json, at + strlen(FS_METADATA), value);
+		at = value + strlen(value) + 1;
+	}
+	json_close(&u->json, '}');
+}
+
+static void upload_put_file(struct upload *u)
 {
 	const char *slash = strrchr(u->path, '/');
 
@@ -181,7 +206,54 @@ static void upload_end_file(struct upload *u)
 	json_str(&u->json, "path", u->path);
 	json_str(&u->json, "name", slash + 1);
 	json_str(&u->json, "type", "file");
+	if (u->n_attributes > 1)
+		upload_put_metadata(u);
 	json_close(&u->json, '}');
+}
+
+static void upload_refuse_metadata(struct upload *u)
+{
+	e2b_refuse(
+		u->fs.fc.call, 501,
+		"metadata of files is not supported by the filesystem or the backend of "
+		"this sandbox; use the metadata of the sandbox");
+}
+
+static void upload_on_attributes(void *ctx, struct files_answer *a UNUSED,
+				 const struct warren_error *err)
+{
+	struct upload *u = ctx;
+
+	/* Without metadata, there is nothing to lose; the file may never have had any. */
+	if (err && u->n_attributes > 1) {
+		if (err->code == EOPNOTSUPP || err->code == EINVAL || err->code == ENOSYS)
+			upload_refuse_metadata(u);
+		else
+			upload_refuse_file(u, err);
+		return;
+	}
+	upload_put_file(u);
+	upload_step(u);
+}
+
+/* The file has all its bytes: give it its metadata, in place of what it had before. */
+static void upload_end_file(struct upload *u)
+{
+	struct files *f = u->fs.fc.files;
+	struct files_change change = { .verb = PROTO_SET_ATTRIBUTES,
+				       .dir = u->fd,
+				       .to = -1,
+				       .names = u->attributes.data,
+				       .size = u->attributes.len,
+				       .n = u->n_attributes };
+
+	if (u->fd < 0 || (u->n_attributes == 1 && !files_have_workers(f))) {
+		upload_put_file(u);
+		return;
+	}
+	u->busy = true;
+	files_call(f, "set the metadata of", u->path);
+	files_change(f, &change, upload_on_attributes, u);
 }
 
 /* ------------------------------------------------------------------ write and finish */
@@ -233,11 +305,13 @@ static void upload_finish(struct upload *u)
 {
 	if (u->unpack && !unpack_is_whole(u->unpack))
 		e2b_refuse(u->fs.fc.call, 400, "the compressed body is not complete");
-	else if (u->raw)
-		upload_end_file(u);
-	else if (!multipart_is_whole(&u->form))
+	else if (!u->raw && !multipart_is_whole(&u->form))
 		e2b_refuse(u->fs.fc.call, 400, "the form has no end");
-	if (!u->fs.fc.call->answered)
+	if (u->raw && !u->finishing && !u->fs.fc.call->answered) {
+		u->finishing = true;
+		upload_end_file(u);
+	}
+	if (!u->busy && !u->fs.fc.call->answered)
 		files_stat(u->fs.fc.files, -1, u->path[0] ? u->path : "/", true,
 			   upload_on_last, u);
 }
@@ -369,6 +443,10 @@ static void upload_start(struct fs_call *f)
 	struct http_request *req = f->fc.call->req;
 
 	json_open(&u->json, NULL, '[');
+	if (u->n_attributes > 1 && files_are_copies(f->fc.files)) {
+		upload_refuse_metadata(u);
+		return;
+	}
 	if (u->raw && !upload_begin_file(u, u->asked))
 		return;
 	u->ended = !req->has_body;
@@ -378,6 +456,77 @@ static void upload_start(struct fs_call *f)
 		http_pause(req);
 	else if (u->ended && !u->busy)
 		upload_go_on(u);
+}
+
+static bool upload_is_printable(const char *s)
+{
+	for (; *s; s++)
+		if (*s < 0x20 || *s > 0x7e)
+			return false;
+	return true;
+}
+
+/* Has an earlier header the same key? The first value is used. */
+static bool upload_has_key(const struct upload *u, const char *key)
+{
+	const char *at = u->attributes.data, *end = at + u->attributes.len;
+	uint32_t i = 0;
+
+	for (; at < end; at += strlen(at) + 1, i++)
+		if (i % 2 == 1 && strcasecmp(at + strlen(FS_METADATA), key) == 0)
+			return true;
+	return false;
+}
+
+/* Add an attribute; the key is written in lower case. False: it is not valid. */
+static bool upload_add_metadata(struct upload *u, const char *key, const char *value,
+				size_t *total)
+{
+	size_t prefix = strlen(FS_METADATA), n = strlen(key);
+
+	if (n == 0 || n > KEY_MAX || !upload_is_printable(key) ||
+	    !upload_is_printable(value))
+		return false;
+	*total += prefix + n + strlen(value);
+	if (*total > METADATA_MAX)
+		return false;
+	buf_puts(&u->attributes, FS_METADATA);
+	for (; *key; key++)
+		buf_add(&u->attributes, (char[]){ (char)tolower((unsigned char)*key) },
+			1);
+	buf_add(&u->attributes, "", 1);
+	buf_add(&u->attributes, value, strlen(value) + 1);
+	u->n_attributes += 2;
+	return true;
+}
+
+/* Read the headers X-Metadata-KEY: VALUE. False: refused. */
+static bool upload_read_metadata(struct upload *u, struct call *c)
+{
+	static const char header[] = "X-Metadata-";
+	size_t n = sizeof(header) - 1, total = 0;
+
+	buf_add(&u->attributes, FS_METADATA, sizeof(FS_METADATA));
+	u->n_attributes = 1;
+	for (size_t i = 0; i < c->req->n_headers; i++) {
+		const struct http_header *h = &c->req->headers[i];
+
+		if (strncasecmp(h->name, header, n) != 0 ||
+		    upload_has_key(u, h->name + n))
+			continue;
+		if (!upload_add_metadata(u, h->name + n, h->value, &total)) {
+			e2b_refuse(
+				c, 400,
+				"metadata of a file must have printable ASCII keys and "
+				"values, keys of at most %d bytes, and at most %d bytes "
+				"in all; see %.60s",
+				KEY_MAX, METADATA_MAX, h->name);
+			return false;
+		}
+	}
+	if (u->attributes.failed)
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+	return !u->attributes.failed;
 }
 
 /* False: refused. */
@@ -407,12 +556,6 @@ void e2b_file_write(struct call *c)
 
 	if (!e2b_may_use_file(c))
 		return;
-	for (size_t i = 0; i < c->req->n_headers; i++) {
-		if (strncasecmp(c->req->headers[i].name, "X-Metadata-", 11) == 0) {
-			e2b_refuse(c, 501, "metadata of files is not supported");
-			return;
-		}
-	}
 	u = calloc(1, sizeof(*u));
 	if (!u) {
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
@@ -422,6 +565,7 @@ void e2b_file_write(struct call *c)
 	u->piece = (struct buf)BUF_INIT(4U << 20);
 	u->packed = (struct buf)BUF_INIT(4U << 20);
 	u->seen = (struct buf)BUF_INIT(4U << 20);
+	u->attributes = (struct buf)BUF_INIT(2U * METADATA_MAX);
 	u->out = (struct buf)BUF_INIT(4U << 20);
 	u->turn = (struct loop_task){ .fn = upload_on_turn, .ctx = u };
 	u->json = (struct json){ .out = &u->out };
@@ -431,10 +575,11 @@ void e2b_file_write(struct call *c)
 	(void)e2b_query(c, "username", user, sizeof(user));
 	u->raw = type && strncasecmp(type, "application/octet-stream", 24) == 0;
 	u->form.parts_max = PARTS_MAX;
-	if (!upload_set_encoding(u, c)) {
+	if (!upload_read_metadata(u, c) || !upload_set_encoding(u, c)) {
+		upload_done(&u->fs);
 		free(u);
 	} else if (!u->raw && multipart_init(&u->form, type, &why) < 0) {
-		(void)unpack_free(u->unpack);
+		upload_done(&u->fs);
 		free(u);
 		e2b_refuse(c, 400,
 			   "the body must be multipart/form-data or "

@@ -448,12 +448,11 @@ void files_open(struct files *f, int dir, const char *path, int flags, unsigned 
 	files_ask_worker(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "open", path, fn, ctx);
 }
 
-void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
-		void *ctx)
+static void files_ask_one(struct files *f, int dir, const char *path, uint32_t flags,
+			  files_fn fn, void *ctx)
 {
 	struct proto_scan msg = { .h = { .type = PROTO_SCAN },
-				  .flags = PROTO_SCAN_ONE |
-					   (follow ? PROTO_SCAN_FOLLOW : 0) };
+				  .flags = PROTO_SCAN_ONE | flags };
 
 	if (!path_fits(path, sizeof(msg.path), fn, ctx))
 		return;
@@ -463,9 +462,21 @@ void files_stat(struct files *f, int dir, const char *path, bool follow, files_f
 			 ctx);
 }
 
-void files_scan(struct files *f, int dir, files_fn fn, void *ctx)
+void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
+		void *ctx)
 {
-	struct proto_scan msg = { .h = { .type = PROTO_SCAN } };
+	files_ask_one(f, dir, path, follow ? PROTO_SCAN_FOLLOW : 0, fn, ctx);
+}
+
+void files_stat_attributes(struct files *f, const char *path, files_fn fn, void *ctx)
+{
+	files_ask_one(f, -1, path, PROTO_SCAN_ATTRIBUTES, fn, ctx);
+}
+
+void files_scan(struct files *f, int dir, bool marks, files_fn fn, void *ctx)
+{
+	struct proto_scan msg = { .h = { .type = PROTO_SCAN },
+				  .flags = marks ? PROTO_SCAN_ATTRIBUTES : 0 };
 
 	fill_who(f, &msg.who);
 	files_ask_worker(f, &msg, sizeof(msg), (int[]){ dir, -1 }, "read", "a directory",
@@ -488,6 +499,7 @@ void files_change(struct files *f, const struct files_change *c, files_fn fn, vo
 		[PROTO_UNLINK_TREE] = "remove",
 		[PROTO_CHMOD_TREE] = "change the mode of",
 		[PROTO_CHOWN_TREE] = "change the owner of",
+		[PROTO_SET_ATTRIBUTES] = "set attributes of",
 	};
 	_Alignas(8) static char room[PROTO_MESSAGE_MAX];
 	struct proto_change *msg = (void *)room;
@@ -678,38 +690,6 @@ void files_add_watch(struct files *f, int notify, const char *path, uint32_t mas
 	(void)strcpy(msg.path, path);
 	files_ask_worker(f, &msg, sizeof(msg), (int[]){ notify, -1 }, "watch", path, fn,
 			 ctx);
-}
-
-struct owning {
-	void (*fn)(void *ctx, uint32_t uid, uint32_t gid, const struct warren_error *err);
-	void *ctx;
-};
-
-static void files_on_owner(void *ctx, const struct initclient_user *user,
-			   const struct warren_error *err)
-{
-	struct owning o = *(struct owning *)ctx;
-
-	free(ctx);
-	o.fn(o.ctx, user ? user->uid : 0, user ? user->gid : 0, user ? NULL : err);
-}
-
-void files_find_owner(struct files *f, const char *user,
-		      void (*fn)(void *ctx, uint32_t uid, uint32_t gid,
-				 const struct warren_error *err),
-		      void *ctx)
-{
-	struct owning *o = f->sandbox ? malloc(sizeof(*o)) : NULL;
-	struct warren_error err = WARREN_ERROR_INIT;
-
-	if (!o) {
-		(void)error_set(&err, f->sandbox ? ENOMEM : ESTALE,
-				"the sandbox is gone");
-		fn(ctx, 0, 0, &err);
-		return;
-	}
-	*o = (struct owning){ fn, ctx };
-	sandbox_find_user(f->sandbox, user, files_on_owner, o);
 }
 
 /* ---------------------------------------------------------------------- mkdir -p */

@@ -20,6 +20,7 @@
  *	walk.c			walks a tree, directory by directory
  *	file_tree_ops.c		changes a whole tree
  *	file_target.c		finds where to write a file; follows links
+ *	file_owner.c		finds the ids of a user
  *	watch.c			reports changes
  *	search.c		searches names and contents
  */
@@ -81,8 +82,16 @@ void files_open(struct files *f, int dir, const char *path, int flags, unsigned 
 /* Describe the file at a path, as one entry without a name. */
 void files_stat(struct files *f, int dir, const char *path, bool follow, files_fn fn,
 		void *ctx);
-/* Read the next entries of a directory; there are none at the end. */
-void files_scan(struct files *f, int dir, files_fn fn, void *ctx);
+/*
+ * The same, and an entry for each attribute of the file whose name begins with "user.":
+ * see PROTO_SCAN_ATTRIBUTES.
+ */
+void files_stat_attributes(struct files *f, const char *path, files_fn fn, void *ctx);
+/*
+ * Read the next entries of a directory; there are none at the end. @marks: mark those
+ * that have such attributes.
+ */
+void files_scan(struct files *f, int dir, bool marks, files_fn fn, void *ctx);
 
 struct files_change {
 	enum proto_verb verb;
@@ -172,6 +181,7 @@ struct walk_options {
 	 */
 	unsigned sorted;
 	bool nofollow; /* do not follow a link at the end of the path */
+	bool marks;    /* mark files with attributes: see files_scan() */
 	bool strict;   /* stop at a directory that cannot be read */
 	/*
 	 * Called for each batch of a directory's entries, before any of them is entered.

@@ -393,7 +393,7 @@ static int walk_advance(struct walk *w)
 		entry_step(w, l);
 	} else if (!l->ended) {
 		w->state = ASKED;
-		files_scan(w->files, l->fd, on_scanned, w);
+		files_scan(w->files, l->fd, w->o.marks, on_scanned, w);
 	} else {
 		level_done(l);
 		w->n--;

@@ -14,6 +14,9 @@ try {
   assert.ok(large.equals(Buffer.from(await s.files.read('large', { format: 'bytes', gzip: true }))))
   await s.files.write('small.txt', 'hello', { gzip: true })
   assert.equal(await s.files.read('small.txt'), 'hello')
+  const tagged = await s.files.write('tagged', 'x', { metadata: { Key: 'a value' } })
+  assert.deepEqual(tagged.metadata, { key: 'a value' })
+  assert.deepEqual((await s.files.getInfo('tagged')).metadata, { key: 'a value' })
   await assert.rejects(s.files.read('small.txt', { user: 'missing' }), { name: 'AuthenticationError' })
 } finally {
   await s.kill()

@@ -42,6 +42,24 @@ def sync():
         s.kill()
 
 
+def metadata():
+    s = Sandbox.create()
+    try:
+        w = s.files.write("d/f", "1", metadata={"Owner": "a b", "run-id": "7"})
+        eq(w.metadata, {"owner": "a b", "run-id": "7"})
+        eq(s.files.get_info("d/f").metadata, w.metadata)
+        eq([(x.name, x.metadata) for x in s.files.list("d")], [("f", w.metadata)])
+        eq(s.files.rename("d/f", "d/g").metadata, w.metadata)
+        eq(s.files.write("d/g", "2", metadata={"run-id": "8"}).metadata, {"run-id": "8"}, "replaced")
+        eq(s.files.write("d/g", LARGE, metadata={"x": "y"}, gzip=True).metadata, {"x": "y"}, "compressed")
+        s.files.write("d/g", "3")
+        eq(s.files.get_info("d/g").metadata or {}, {}, "cleared")
+        for x in s.files.write_files([{"path": f"m/{n}", "data": "x"} for n in range(3)], metadata={"k": "v"}):
+            eq((x.metadata, s.files.get_info(x.path).metadata), ({"k": "v"}, {"k": "v"}), x.path)
+    finally:
+        s.kill()
+
+
 def users():
     s = Sandbox.create()
     try:
@@ -60,6 +78,8 @@ async def asynchronous():
     try:
         await s.files.write("large", LARGE, gzip=True)
         assert bytes(await s.files.read("large", format="bytes", gzip=True)) == LARGE, "a large file differs"
+        w = await s.files.write("tagged", "x", metadata={"k": "v"})
+        eq((w.metadata, (await s.files.get_info("tagged")).metadata), ({"k": "v"}, {"k": "v"}))
         many = await s.files.write_files([{"path": f"m/{n}", "data": str(n)} for n in range(5)], gzip=True)
         eq(sorted(x.name for x in many), [str(n) for n in range(5)])
         eq([await s.files.read(f"m/{n}") for n in range(5)], [str(n) for n in range(5)])
@@ -67,6 +87,6 @@ async def asynchronous():
         await s.kill()
 
 
-AREAS = {"sync": sync, "users": users, "async": lambda: asyncio.run(asynchronous())}
+AREAS = {"sync": sync, "metadata": metadata, "users": users, "async": lambda: asyncio.run(asynchronous())}
 AREAS[sys.argv[1]]()
 print("done")
