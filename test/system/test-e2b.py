@@ -3,44 +3,34 @@
 """test-e2b.py - the official SDKs of E2B with Warren"""
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import test, ok, eq  # pylint: disable=wrong-import-position
-from published import Published  # pylint: disable=wrong-import-position
+from e2b_world import E2bWorld  # pylint: disable=wrong-import-position
 from mcp_stdio import run_alone  # pylint: disable=wrong-import-position
-from serve_world import World, until  # pylint: disable=wrong-import-position
+from serve_world import until  # pylint: disable=wrong-import-position
 
-SECONDS = 300
-CLIENTS = Published("e2b-clients")
 WORLD = []
 
 
 def w():
     if not WORLD:
-        WORLD.append(World(tcp=True))
+        WORLD.append(E2bWorld())
     return WORLD[0]
 
 
 def key(**spec):
-    return w().token("read", "write", "exec", "files", "secrets", e2b=True, **spec)
+    return w().key(**spec)
 
 
-def program(*command, **env):
-    """Runs a client. A failed check in it is a failure here."""
-    url = f"http://127.0.0.1:{w().port}"
-    r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                       timeout=SECONDS, check=False,
-                       env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "E2B_API_KEY": key(), "E2B_API_URL": url,
-                            "E2B_SANDBOX_URL": url, **env})
-    ok(r.returncode == 0 and r.stdout.splitlines()[-1:] == ["done"],
-       f"status {r.returncode}: {r.stdout[-500:]} {r.stderr[-2500:]}")
+def ask(*args, **headers):
+    return w().call(*args, **headers)
 
 
 def python(area, version="new"):
-    program(CLIENTS.python(f"python-{version}"), "-B", f"{CLIENTS.wanted}/client.py", area)
+    w().python("client.py", area, version=version)
 
 
 @test
@@ -86,14 +76,7 @@ def the_oldest_supported_python_sdk_works():
 
 @test
 def the_javascript_sdk_works():
-    program("node", f"{CLIENTS.wanted}/client.mjs", E2B_CLIENTS=CLIENTS.node())
-
-
-def ask(method, path, body=None, **headers):
-    """Returns the status and the body of a response."""
-    with w().client(tcp=True) as c:
-        r = c.ask(method, path, body, headers={k.replace("_", "-"): v for k, v in headers.items()})
-        return r.status, r.json() if r.body else None
+    w().node("client.mjs")
 
 
 @test

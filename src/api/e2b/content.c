@@ -22,7 +22,7 @@
 
 #define CONTENT_UID        1000
 #define CONTENT_LIST_MAX   100000
-#define CONTENT_LIST_BYTES (128U << 20)
+#define CONTENT_LIST_BYTES (64U << 20)
 #define CONTENT_PATH_MAX   65536 /* of the entries of a list */
 
 /* A request to the warden in progress. */
