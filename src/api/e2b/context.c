@@ -321,7 +321,7 @@ void context_remove(struct e2b_context *x, const char *why)
 
 struct e2b_context *context_find(struct e2b *e, const char *sandbox, const char *id)
 {
-	struct e2b_context *x = e->contexts;
+	struct e2b_context *x = e->contexts[e2b_bucket(sandbox)];
 
 	while (x &&
 	       (x->removed || strcmp(x->sandbox, sandbox) != 0 || strcmp(x->id, id) != 0))
@@ -332,7 +332,7 @@ struct e2b_context *context_find(struct e2b *e, const char *sandbox, const char 
 struct e2b_context *context_default(struct e2b *e, const char *sandbox,
 				    const struct code_kernel *kernel)
 {
-	struct e2b_context *x = e->contexts;
+	struct e2b_context *x = e->contexts[e2b_bucket(sandbox)];
 
 	/* Languages with the same source share a kernel. */
 	while (x && (x->removed || !x->is_default || strcmp(x->sandbox, sandbox) != 0 ||
@@ -343,9 +343,10 @@ struct e2b_context *context_default(struct e2b *e, const char *sandbox,
 
 static size_t context_count(const struct e2b *e, const char *sandbox)
 {
+	const struct e2b_context *x = e->contexts[e2b_bucket(sandbox)];
 	size_t n = 0;
 
-	for (const struct e2b_context *x = e->contexts; x; x = x->next)
+	for (; x; x = x->next)
 		n += strcmp(x->sandbox, sandbox) == 0;
 	return n;
 }
@@ -367,7 +368,7 @@ struct e2b_context *context_alloc(struct e2b *e, const char *sandbox,
 	x->watcher = (struct waiter){ .fn = context_on_more, .ctx = x };
 	x->ended = (struct waiter){ .fn = context_on_more, .ctx = x };
 	(void)snprintf(x->sandbox, sizeof(x->sandbox), "%s", sandbox);
-	DLIST_PUSH(e->contexts, x);
+	DLIST_PUSH(e->contexts[e2b_bucket(sandbox)], x);
 	return x;
 }
 
@@ -401,19 +402,21 @@ struct e2b_context *context_new(struct e2b *e, const struct sandbox *sandbox,
 	return x;
 }
 
+/* The kernel continues to run in its sandbox; the next process uses it. */
+static void context_leave(struct e2b_context *x)
+{
+	context_release_kernel(x);
+	while (x->first)
+		context_end_cell(x);
+	DLIST_REMOVE(x);
+	context_unlist(x);
+}
+
 void e2b_forget_contexts(struct e2b *e)
 {
 	e->closing = true;
-	while (e->contexts) {
-		struct e2b_context *x = e->contexts;
-
-		/* The kernel continues to run in its sandbox; the next process uses it.
-		 */
-		context_release_kernel(x);
-		while (x->first)
-			context_end_cell(x);
-		DLIST_REMOVE(x);
-		context_unlist(x);
-	}
+	for (size_t i = 0; i < E2B_BUCKETS; i++)
+		while (e->contexts[i])
+			context_leave(e->contexts[i]);
 	e->context_timer = loop_timer_free(e->context_timer);
 }

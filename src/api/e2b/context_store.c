@@ -67,9 +67,10 @@ static bool is_kernel_argv(const struct e2b_context *x, const char *text)
 	return same;
 }
 
-static bool context_has_exec(const struct e2b *e, const char *id)
+/* Does another context of the sandbox have the exec? */
+static bool context_has_exec(const struct e2b *e, const char *sandbox, const char *id)
 {
-	const struct e2b_context *x = e->contexts;
+	const struct e2b_context *x = e->contexts[e2b_bucket(sandbox)];
 
 	while (x && strcmp(x->exec_id, id) != 0)
 		x = x->next;
@@ -85,7 +86,8 @@ static bool context_is_kernel(void *ctx, struct exec *exec)
 	if (x->exec_id[0])
 		return strcmp(row->id, x->exec_id) == 0;
 	return x->state != CONTEXT_READY && row->started_at < x->e2b->restored_at &&
-	       is_kernel_argv(x, row->argv) && !context_has_exec(x->e2b, row->id);
+	       is_kernel_argv(x, row->argv) &&
+	       !context_has_exec(x->e2b, x->sandbox, row->id);
 }
 
 static void context_attach(struct e2b_context *x, struct exec *exec)
@@ -146,8 +148,7 @@ void e2b_restore(struct e2b *e)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 
 	e->restored_at = service_time();
-	if (db_each_context(service_db(e->v1->service), context_load, e, &ignored) < 0 ||
-	    !e->contexts)
+	if (db_each_context(service_db(e->v1->service), context_load, e, &ignored) < 0)
 		return;
 	context_watch(e);
 	if (e->context_timer)
@@ -156,36 +157,49 @@ void e2b_restore(struct e2b *e)
 
 /* --------------------------------------------------------------------------- sweep */
 
+/* Return whether to look again soon, because its sandbox is not connected yet. */
+static bool context_sweep_one(struct e2b_context *x)
+{
+	struct sandbox *sandbox = sandbox_find(x->e2b->v1->service, NULL, x->sandbox);
+	bool soon = sandbox && x->restored && !sandbox_is_loaded(sandbox) &&
+		    sandbox_row(sandbox)->state == SANDBOX_RUNNING;
+
+	if (sandbox) {
+		context_settle(x);
+	} else {
+		x->restored = false;
+		context_remove(x, "the sandbox is gone");
+	}
+	return soon;
+}
+
 /* Forget the contexts of sandboxes that are gone; settle those of others. */
 static void context_on_sweep(void *ctx)
 {
 	struct e2b *e = ctx;
-	struct e2b_context *next;
 	bool soon = false;
 
-	for (struct e2b_context *x = e->contexts; x; x = next) {
-		struct sandbox *sandbox = sandbox_find(e->v1->service, NULL, x->sandbox);
+	e->context_sweeps = false;
+	for (size_t i = 0; i < E2B_BUCKETS; i++) {
+		struct e2b_context *next;
 
-		next = x->next;
-		if (sandbox && x->restored && !sandbox_is_loaded(sandbox) &&
-		    sandbox_row(sandbox)->state == SANDBOX_RUNNING)
-			soon = true;
-		if (!sandbox) {
-			x->restored = false;
-			context_remove(x, "the sandbox is gone");
-		} else {
-			context_settle(x);
+		for (struct e2b_context *x = e->contexts[i]; x; x = next) {
+			next = x->next;
+			soon = context_sweep_one(x) || soon;
 		}
+		e->context_sweeps = e->context_sweeps || e->contexts[i];
 	}
-	if (e->contexts)
+	if (e->context_sweeps)
 		loop_timer_set(e->context_timer, soon ? SWEEP_SOON_MS : SWEEP_MS);
 }
 
 void context_watch(struct e2b *e)
 {
-	if (!e->context_timer &&
-	    loop_timer_new(service_loop(e->v1->service), context_on_sweep, e,
-			   &e->context_timer) < 0)
-		return; /* the next context tries again */
+	if (e->context_sweeps ||
+	    (!e->context_timer &&
+	     loop_timer_new(service_loop(e->v1->service), context_on_sweep, e,
+			    &e->context_timer) < 0))
+		return; /* without a timer, the next context tries again */
+	e->context_sweeps = true;
 	loop_timer_set(e->context_timer, SWEEP_MS);
 }

@@ -55,6 +55,15 @@ void e2b_close(struct e2b *e)
 	e2b_forget_contexts(e);
 }
 
+size_t e2b_bucket(const char *sandbox)
+{
+	uint32_t hash = 2166136261U;
+
+	for (; *sandbox; sandbox++)
+		hash = (hash ^ (unsigned char)*sandbox) * 16777619U;
+	return hash % E2B_BUCKETS;
+}
+
 void e2b_token(const struct e2b *e, const char *id, const char *purpose,
 	       char ret[E2B_TOKEN_LEN + 1])
 {

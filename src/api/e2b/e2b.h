@@ -35,16 +35,17 @@ struct e2b_watcher;
 struct e2b_context;
 struct loop_timer;
 
-#define E2B_PROCESS_BUCKETS 256
+#define E2B_BUCKETS 256 /* of what belongs to a sandbox: e2b_bucket() */
 
 struct e2b {
 	struct v1 *v1;
 	char key[65]; /* the access tokens of sandboxes are derived from it */
-	struct e2b_process *processes[E2B_PROCESS_BUCKETS]; /* by their sandbox */
+	struct e2b_process *processes[E2B_BUCKETS];
 	struct e2b_watcher *watchers;
-	struct e2b_context *contexts;
+	struct e2b_context *contexts[E2B_BUCKETS];
 	struct loop_timer
 		*context_timer;         /* forgets contexts of sandboxes that are gone */
+	bool context_sweeps;            /* that timer is set */
 	int64_t restored_at;            /* when sandboxes were restored */
 	bool closing;                   /* contexts are left to the next process */
 	struct loop_timer *timer;       /* forgets processes that ended */

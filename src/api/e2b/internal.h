@@ -60,6 +60,8 @@ static inline struct e2b *call_e2b(const struct call *c)
 {
 	return c->face;
 }
+/* Index of the list for what belongs to a sandbox. */
+size_t e2b_bucket(const char *sandbox);
 /* The token for the data plane of a sandbox; it stays the same while the sandbox exists.
  */
 #define E2B_TOKEN_LEN 40

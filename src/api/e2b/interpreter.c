@@ -91,6 +91,7 @@ void e2b_contexts_list(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct json j = { .out = &out };
+	const struct e2b_context *x;
 
 	for (size_t i = 0; i < ARRAY_SIZE(interpreter_defaults); i++) {
 		const struct code_kernel *k = code_kernel_find(interpreter_defaults[i]);
@@ -100,7 +101,8 @@ void e2b_contexts_list(struct call *c)
 			return;
 	}
 	json_open(&j, NULL, '[');
-	for (const struct e2b_context *x = call_e2b(c)->contexts; x; x = x->next)
+	x = call_e2b(c)->contexts[e2b_bucket(c->route.sandbox)];
+	for (; x; x = x->next)
 		if (!x->removed && strcmp(x->sandbox, c->route.sandbox) == 0)
 			interpreter_show(&j, x);
 	json_close(&j, ']');

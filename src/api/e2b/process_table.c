@@ -19,15 +19,6 @@
 #define SWEEP_MS      5000
 #define CONFIG_MAX    16384 /* bytes of a request that is kept */
 
-static struct e2b_process **process_bucket(struct e2b *e, const char *sandbox)
-{
-	uint32_t hash = 2166136261U;
-
-	for (; *sandbox; sandbox++)
-		hash = (hash ^ (unsigned char)*sandbox) * 16777619U;
-	return &e->processes[hash % E2B_PROCESS_BUCKETS];
-}
-
 static void process_free(struct e2b_process *p)
 {
 	(void)exec_unref(p->exec);
@@ -53,7 +44,7 @@ static void process_on_sweep(void *ctx)
 	int64_t now = service_time();
 	bool any = false;
 
-	for (size_t i = 0; i < E2B_PROCESS_BUCKETS; i++) {
+	for (size_t i = 0; i < E2B_BUCKETS; i++) {
 		for (struct e2b_process **at = &e->processes[i]; *at;) {
 			struct e2b_process *p = *at;
 
@@ -96,7 +87,7 @@ static void process_trim(struct e2b_process **at, const char *sandbox)
 
 void e2b_forget_processes(struct e2b *e)
 {
-	for (size_t i = 0; i < E2B_PROCESS_BUCKETS; i++) {
+	for (size_t i = 0; i < E2B_BUCKETS; i++) {
 		struct e2b_process *p;
 
 		while ((p = LIST_POP(e->processes[i])))
@@ -108,7 +99,7 @@ void e2b_forget_processes(struct e2b *e)
 void process_keep(struct call *c, struct exec *exec, int pid)
 {
 	struct e2b *e = call_e2b(c);
-	struct e2b_process **bucket = process_bucket(e, c->route.sandbox);
+	struct e2b_process **bucket = &e->processes[e2b_bucket(c->route.sandbox)];
 	const char *tag = body_text(&c->body, "tag");
 	struct e2b_process *p = calloc(1, sizeof(*p));
 
@@ -138,7 +129,7 @@ void process_keep(struct call *c, struct exec *exec, int pid)
 const struct e2b_process *process_of(struct e2b *e, const char *sandbox,
 				     const struct exec *exec)
 {
-	const struct e2b_process *p = *process_bucket(e, sandbox);
+	const struct e2b_process *p = e->processes[e2b_bucket(sandbox)];
 
 	while (p && p->exec != exec)
 		p = p->next;
@@ -162,7 +153,7 @@ struct exec *process_find(struct call *c, const struct body *from, int *ret_pid)
 	const char *tag = body_text(&which, "tag");
 	int pid = (int)body_int(&which, "pid");
 	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
-	struct e2b_process *p = *process_bucket(call_e2b(c), c->route.sandbox);
+	struct e2b_process *p = call_e2b(c)->processes[e2b_bucket(c->route.sandbox)];
 	struct exec *exec = NULL;
 
 	while (p && (strcmp(p->sandbox, c->route.sandbox) != 0 ||
