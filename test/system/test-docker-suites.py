@@ -38,6 +38,8 @@ HIBERNATE = ("a_use_wakes_a_sandbox_with_its_files", "many_uses_wake_it_once", "
              "it_survives_each_process_of_the_service", "a_hibernating_sandbox_is_deleted_with_its_files",
              "start_wakes_it_and_wake_on_use_is_obeyed", "an_idle_sandbox_hibernates_and_wakes", "a_deletion_ends_a_hibernation",
              "its_main_command_runs_again", "its_files_are_found_after_a_reboot", "no_file_is_lost_whenever_the_service_is_killed")
+KILLS = ("each_sandbox_is_usable_afterwards_and_has_all_its_files", "its_main_command_runs_again_and_on_exit_does_not_apply",
+         "a_reset_is_done_or_not_but_the_sandbox_is_usable")
 SNAPSHOTS = ("a_snapshot_has_the_files_of_its_instant", "a_directory_that_replaced_another_is_kept",
              "a_backend_refuses_snapshots_that_it_cannot_use", "a_snapshot_is_taken_while_files_are_written", "names_move_and_are_removed",
              "another_tenant_sees_and_uses_nothing", "a_fork_has_files_environment_limits_and_labels",
@@ -94,6 +96,11 @@ def the_mcp_edge_tests_pass_on_docker():
 @test
 def the_hibernation_tests_pass_on_docker():
     suite("test-hibernate", *HIBERNATE)
+
+
+@test
+def the_tests_of_killed_hibernations_pass_on_docker():
+    suite("test-hibernate-kills", *KILLS)
 
 
 @test

@@ -16,10 +16,10 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from fault_world import children  # pylint: disable=wrong-import-position
-from serve_world import World, slurp, stat_of, until  # pylint: disable=wrong-import-position
+from serve_world import World, has, slurp, stat_of, until  # pylint: disable=wrong-import-position
 
 ROUNDS = 10
-LIMITS = {"memory": "128m", "disk": "64m"}
+LIMITS = {"memory": "128m", **({"disk": "64m"} if has("disk") else {})}
 MAIN = {"argv": ["sh", "-c", "trap 'sleep 0.05; exit 3' TERM; echo run >>/root/log; while :; do sleep 0.02; done"]}
 w = None  # pylint: disable=invalid-name
 
@@ -97,7 +97,8 @@ def its_main_command_runs_again_and_on_exit_does_not_apply():
     # The control: an end that nothing but the command itself causes.
     eq(state(boxes[0]), "running")
     main = [e for e in w.get(f"/v1/sandboxes/{boxes[0]}/execs")["execs"] if e["state"] == "running"][0]["id"]
-    w.ask("POST", f"/v1/sandboxes/{boxes[0]}/execs/{main}/signal", {"signal": "KILL"}, status=204)
+    r = w.ask("POST", f"/v1/sandboxes/{boxes[0]}/execs/{main}/signal", {"signal": "KILL"})
+    ok(r.status in (204, 404, 409), r)  # the sandbox may be deleted before the answer
     until(lambda: w.ask("GET", f"/v1/sandboxes/{boxes[0]}").status == 404, "on_exit: delete does not apply")
 
 
@@ -115,7 +116,7 @@ def a_main_command_that_outlives_an_interrupted_hibernation_ends_once():
     for t in threads:
         t.join()
     w.ready()
-    time.sleep(3)  # the grace period of the hibernation has passed
+    time.sleep(8.5)  # the grace period of the hibernation has passed, and the time for late ends
     for box in boxes.values():
         eq(state(box), "running")
         w.ask("PUT", f"/v1/sandboxes/{box}/files", b"", query={"path": "/root/end"}, status=201)

@@ -98,9 +98,11 @@ static void begin_use(struct sandbox_job *job)
 	job->step_back = NULL;
 	if ((step == USE_LATER && use_later(job)) || sandbox_await_init(job))
 		return;
-	if (step == USE_INTERRUPTED && sandbox->conn >= 0)
+	if (step == USE_INTERRUPTED && sandbox->conn >= 0) {
 		survive(sandbox->service,
 			sandbox_move(sandbox, SANDBOX_RUNNING, NULL, &err));
+		step = use_next(sandbox);
+	}
 	if (step == USE_RESUMES) {
 		sandbox_pause_begin(job);
 		return;

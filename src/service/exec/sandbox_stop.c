@@ -25,6 +25,13 @@
 #define TRIES_MAX 100
 /* Time in which processes end that were killed: the ones that do not are a fault. */
 #define KILLED_MS ((uint64_t)AGAIN_MS * TRIES_MAX)
+/*
+ * Time by which a process may end after its grace period, if the service was killed in
+ * between: a shim starts another process inside to send a signal. A command that ends by
+ * itself in this time runs again; without this time, on_exit could delete the sandbox
+ * because of its hibernation.
+ */
+#define LATE_MS   5000
 #define TRIES_FAR 10 /* number of tries if no process could be started inside */
 #define LOOK_MS   20 /* first interval between checks for other processes; it grows */
 #define LOOK_MAX  1000
@@ -184,8 +191,8 @@ static void stop_go(struct sandbox *sandbox)
 
 	op->waits = false;
 	sandbox->on_brief_ended = NULL;
-	main_command_ends_within(sandbox,
-				 op->job->to == SANDBOX_HIBERNATING ? grace_ms : 0);
+	main_command_ends_within(
+		sandbox, op->job->to == SANDBOX_HIBERNATING ? grace_ms + LATE_MS : 0);
 	if (grace_ms == 0) {
 		stop_kill(sandbox);
 		return;
