@@ -62,13 +62,21 @@ static int volume_make_dir(int root, int at, const char *path, size_t n, size_t 
 	fd = volume_open_path(root, prefix, O_PATH | O_DIRECTORY);
 	if (fd != -ENOENT)
 		return fd;
-	if (mkdirat(at, prefix + from, 0755) < 0) {
-		if (errno != EEXIST)
-			return -errno;
-	} else if (fchownat(at, prefix + from, m->uid, m->gid, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (mkdirat(at, prefix + from, 0755) < 0)
+		return errno == EEXIST
+			       ? volume_open_path(root, prefix, O_PATH | O_DIRECTORY)
+			       : -errno;
+	/* Not by its name, which may mean another directory in the meantime. */
+	fd = openat(at, prefix + from, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
 		return -errno;
+	if (fchownat(fd, "", m->uid, m->gid, AT_EMPTY_PATH) < 0) {
+		int r = -errno;
+
+		(void)close(fd);
+		return r;
 	}
-	return volume_open_path(root, prefix, O_PATH | O_DIRECTORY);
+	return fd;
 }
 
 /* Open the directory @path; create missing directories, with the owner in @m. */

@@ -46,6 +46,11 @@ def the_python_sdk_uses_volumes_asynchronously():
 
 
 @test
+def the_oldest_supported_python_sdk_uses_volumes():
+    w().python("volumes.py", "sync", version="old")
+
+
+@test
 def the_javascript_sdk_uses_volumes():
     w().node("volumes.mjs")
 
