@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test-e2b-templates.py - the official SDKs of E2B build templates with Warren"""
 import io
+import json
 import os
 import subprocess
 import sys
@@ -9,20 +10,28 @@ import tarfile
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import test, ok, eq  # pylint: disable=wrong-import-position
+from checks import BUILD, test, ok, eq  # pylint: disable=wrong-import-position
 from build_world import Store, base_image, folder, layout  # pylint: disable=wrong-import-position
 from e2b_world import E2bWorld  # pylint: disable=wrong-import-position
 from mcp_stdio import run_alone  # pylint: disable=wrong-import-position
-from serve_world import until  # pylint: disable=wrong-import-position
+from serve_world import free_port, until  # pylint: disable=wrong-import-position
 
 HASH = "ab" * 32
+DOMAIN = "box.localhost"
 WORLD = []
 KEYS = {}
 
 
 def w():
     if not WORLD:
-        WORLD.append(E2bWorld())
+        world = E2bWorld(start=False)
+        port, made = free_port(), subprocess.run([f"{BUILD}/warren", "cert", "--json", "--dir", f"{world.dir}/tls", DOMAIN],
+                                                 stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=True)
+        files = json.loads(made.stdout)
+        world.options += ["--domain", DOMAIN, "--tls-cert", files["cert"], "--tls-key", files["key"],
+                          "--listen", f"tls:127.0.0.1:{port}"]
+        world.by_domain = {"E2B_DOMAIN": f"{DOMAIN}:{port}", "SSL_CERT_FILE": files["ca"], "NODE_EXTRA_CA_CERTS": files["ca"]}
+        WORLD.append(world.start())
     return WORLD[0]
 
 
@@ -87,6 +96,15 @@ def the_oldest_supported_sdk_builds():
 def the_javascript_sdk_builds():
     with tempfile.TemporaryDirectory(prefix="warren-test-") as temp:
         w().node("templates.mjs", TMPDIR=temp)
+
+
+@test
+def files_are_uploaded_over_tls():
+    plain, w().environment = w().environment, w().by_domain
+    try:
+        python("tls")
+    finally:
+        w().environment = plain
 
 
 @test

@@ -112,7 +112,7 @@ static int create_put_template(struct call *c, json_t *out, struct create_templa
 		t->name = t->alias;
 	if (r != 0)
 		return r < 0 ? r : 0;
-	if (e2b_has_template(c, plain))
+	if (e2b_has_template(plain))
 		return json_object_set_new(out, "image", json_string("host")) |
 		       json_object_set_new(out, "user", json_string("user")) |
 		       json_object_set_new(out, "workdir", json_string("/home/user"));

@@ -187,8 +187,10 @@ struct template_row;
  */
 int e2b_find_template(struct call *c, const char *word, struct template_row *ret,
 		      char tag[E2B_NAME_MAX + 1], struct warren_error *err);
-/* A template of the service: of the configuration, or one that needs none. */
-bool e2b_has_template(const struct call *c, const char *name);
+/* A template of the configuration, which comes before those of tenants. */
+bool e2b_is_configured(const struct call *c, const char *name);
+/* A template that needs no configuration, if no other has the name. */
+bool e2b_has_template(const char *name);
 bool e2b_tag_is_valid(const char *tag);
 /* Delete the template in the path. 1: answered; 0: the caller has no such template. */
 int e2b_delete_own_template(struct call *c);

@@ -30,11 +30,16 @@ const char *const e2b_template_states[TEMPLATE_STATE_MAX] = {
 	[TEMPLATE_ERROR] = "error",
 };
 
-bool e2b_has_template(const struct call *c, const char *name)
+bool e2b_has_template(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(template_builtin); i++)
 		if (strcmp(name, template_builtin[i]) == 0)
 			return true;
+	return false;
+}
+
+bool e2b_is_configured(const struct call *c, const char *name)
+{
 	return json_object_get(c->v1->config->templates, name);
 }
 
@@ -247,11 +252,16 @@ void e2b_get_alias(struct call *c)
 	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
 	AUTO_BUF struct buf out = BUF_INIT(4096);
 	struct json j = { .out = &out };
+	struct warren_error ignored = WARREN_ERROR_INIT;
 	const char *name = c->route.param[0];
-	bool own = !e2b_has_template(c, name);
+	char tag[E2B_NAME_MAX + 1];
+	bool own = !e2b_is_configured(c, name) &&
+		   e2b_find_template(c, name, &row, tag, &ignored) == 0;
 
-	if (own && !e2b_template(c, &row))
+	if (!own && !e2b_is_configured(c, name) && !e2b_has_template(name)) {
+		e2b_refuse(c, 404, "template '%.200s' not found", name);
 		return;
+	}
 	json_open(&j, NULL, '{');
 	json_str(&j, "templateID", own ? row.id : name);
 	json_bool(&j, "public", !own);

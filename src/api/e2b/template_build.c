@@ -67,7 +67,7 @@ static bool e2b_build_read_name(struct call *c, char name[E2B_NAME_MAX + 1], jso
 	(void)snprintf(name, E2B_NAME_MAX + 1, "%.*s", (int)n, word);
 	if (word[n])
 		(void)json_array_append_new(tags, json_string(word + n + 1));
-	if (json_object_get(c->v1->config->templates, name)) {
+	if (e2b_is_configured(c, name)) {
 		e2b_refuse(c, 409,
 			   "name: '%s' is a template of the service's configuration",
 			   name);
@@ -266,8 +266,14 @@ static int e2b_build_read_base(struct call *c, struct build_start *b,
 	(void)strcpy(b->plan.user, "user");
 	(void)strcpy(b->plan.workdir, "/home/user");
 	b->plan.base = b->from;
-	if (template && !e2b_has_template(c, template))
-		return e2b_build_from_own(c, b, template, err);
+	if (template && !e2b_is_configured(c, template)) {
+		int r = e2b_build_from_own(c, b, template, err);
+
+		if (r == 0 || !e2b_has_template(template) ||
+		    err->code != API_ERR_TEMPLATE_NOT_FOUND)
+			return r;
+		*err = (struct api_error){ 0 };
+	}
 	n = image ? strcspn(image, ":@") : 0;
 	if (template || (n == strlen(BUILD_DEFAULT_IMAGE) &&
 			 strncmp(image, BUILD_DEFAULT_IMAGE, n) == 0)) {

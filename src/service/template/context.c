@@ -25,7 +25,8 @@ struct template_context {
 	struct loop_watch *watch;
 	struct buf out; /* to be written; @off bytes were written */
 	size_t off;
-	struct template_archive **archives; /* taken; those before @at are done */
+	/* Taken; those before @at are done. */
+	struct template_archive *archives[TEMPLATE_STEPS_MAX];
 	size_t n, at;
 	uint64_t read; /* bytes of the current archive */
 	bool reading;  /* a thread fills `piece` */
@@ -43,7 +44,6 @@ static void template_context_free(struct template_context *c)
 		(void)close(c->fd);
 	for (; c->at < c->n; c->at++)
 		template_archive_put(c->archives[c->at]);
-	free((void *)c->archives);
 	free(c->piece);
 	buf_done(&c->out);
 	free(c);
@@ -203,20 +203,13 @@ struct template_context *template_context_start(struct service *s, int fd,
 					.out = BUF_INIT(CONTEXT_TEXT),
 					.n = n,
 					.piece = malloc(CONTEXT_PIECE) };
-	c->archives = calloc(n + 1, sizeof(struct template_archive *));
-	if (!c->archives)
-		c->n = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (c->archives)
-			c->archives[i] = archives[i];
-		else
-			template_archive_put(archives[i]);
-	}
+	for (size_t i = 0; i < n; i++)
+		c->archives[i] = archives[i];
 	buf_add(&c->out, head->data, head->len);
 	template_context_put_head(&c->out, "Dockerfile", size);
 	buf_add(&c->out, dockerfile, size);
 	tar_pad(&c->out, size);
-	if (!c->archives || !c->piece || c->out.failed ||
+	if (!c->piece || c->out.failed ||
 	    loop_watch(s->loop, fd, LOOP_WRITE, template_context_on_writable, c,
 		       &c->watch) < 0) {
 		template_context_free(c);

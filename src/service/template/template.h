@@ -32,7 +32,7 @@ extern const struct service_module template_hooks;
 #define TEMPLATE_ARCHIVE_MAX  (4ULL << 30) /* bytes of one archive */
 #define TEMPLATE_ARCHIVES_MAX 64           /* archives of one tenant */
 #define TEMPLATE_STEPS_MAX    100
-#define TEMPLATE_BUILD_MS     (60 * 60 * 1000) /* maximum time of a build */
+#define TEMPLATE_BUILD_MS     3600000 /* maximum time of a build */
 /* The name of the archive @hash in the context. */
 #define TEMPLATE_ARCHIVE_NAME "files/%s.tar"
 
@@ -85,6 +85,6 @@ int template_build_start(struct service *s, const struct template_build_request 
 /* Cancel the builds of a template. */
 void template_build_cancel(struct service *s, const char *template);
 /* The log of a build in progress so far; NULL: it is not in progress. Borrowed. */
-const char *template_build_log(struct service *s, const char *build);
+const char *template_build_log(struct service *s, const char *id);
 
 #endif /* SERVICE_TEMPLATE_TEMPLATE_H */

@@ -155,6 +155,11 @@ def tags():
     raises(e2b.TemplateException, lambda: Template.assign_tags("tagged", ["Not valid"]), "400")
 
 
+def tls():
+    template = Template(file_context_path=files()).from_base_image().copy("app", "a").run_cmd("wc -c <a/in/b.bin; echo tls")
+    eq(build(template, "tls", skip_cache=True)[-3:-1], ["700000", "tls"])
+
+
 async def with_async():
     template = AsyncTemplate(file_context_path=files()).from_base_image().copy("app/a.txt", "a").run_cmd("cat a; echo")
     lines = []
@@ -191,7 +196,7 @@ def image():
 
 
 if __name__ == "__main__":
-    areas = {"steps": steps, "copies": copies, "errors": errors, "starts": starts, "tags": tags, "old": old, "image": image,
+    areas = {"steps": steps, "copies": copies, "errors": errors, "starts": starts, "tags": tags, "old": old, "image": image, "tls": tls,
              "async": lambda: asyncio.run(with_async())}
     areas[sys.argv[1]]()
     print("done")
