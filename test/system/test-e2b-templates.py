@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-e2b-templates.py - the official SDKs of E2B build templates with Warren"""
+import contextlib
+import http.client
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import tarfile
@@ -273,6 +276,40 @@ def uploads_need_their_url():
     template, build = request("uploads")
     eq(ask("POST", f"/v2/templates/{template}/builds/{build}", {"fromTemplate": "base", "steps": [step]})[0], 202)
     ok(ended(f"/templates/{template}/builds/{build}")[0] in ("ready", "error"), "it has no end")
+
+
+def announce(world, path, size, data=b""):
+    """Sends the head of an upload of @size bytes and @data; returns the status."""
+    c = http.client.HTTPConnection("127.0.0.1", world.port, timeout=60)
+    c.putrequest("PUT", path)
+    c.putheader("Content-Length", str(size))
+    c.endheaders(data)
+    status = c.getresponse().status
+    c.close()
+    return status
+
+
+@test
+def archives_count_with_the_disk_quota():
+    with E2bWorld(config="quota: { disk: 64m }\n") as other:
+        secret = other.key()
+        status, body = other.call("POST", "/v3/templates", {"name": "full"}, X_API_Key=secret)
+        eq(status, 202)
+
+        def url(name):
+            answer = other.call("GET", f"/templates/{body['templateID']}/files/{name * 64}", X_API_Key=secret)[1]
+            return answer["url"].partition(f":{other.port}")[2]
+
+        eq(announce(other, url("a"), 65 << 20), 429)
+        eq(announce(other, url("a"), 0, b""), 411)
+        eq(announce(other, url("a"), 40 << 20, bytes(40 << 20)), 200)
+        eq(announce(other, url("b"), 40 << 20), 429)
+        eq(announce(other, url("b"), 20 << 20, bytes(20 << 20)), 200)  # positive control
+        eq(announce(other, url("c"), 5 << 30), 400)
+        # A client that goes away leaves nothing.
+        with contextlib.closing(socket.create_connection(("127.0.0.1", other.port))) as s:
+            s.sendall(f"PUT {url('c')} HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n".encode() + bytes(1000000))
+        until(lambda: announce(other, url("d"), 4 << 20, bytes(4 << 20)) == 200, "the end of the upload")
 
 
 @test
