@@ -134,6 +134,41 @@ def a_command_that_does_not_start_is_not_the_last_one():
 
 
 @test
+def of_two_commands_at_once_the_last_copy_decides():
+    box = w.create(image="host", limits={"memory": "512m", "disk": "256m"})
+    at = f"/v1/sandboxes/{box}"
+    sh(box, "head -c 50000000 /dev/zero >/srv/big")
+    answers = {}
+
+    def start(name, argv):
+        def ask():
+            answers[name] = w.client().ask("POST", f"{at}/execs", {"argv": argv, "undoable": True})
+        thread = threading.Thread(target=ask)
+        thread.start()
+        return thread
+    for i, last in enumerate([["sleep", "1000"], ["/does/not/exist"]] * 6):
+        # The second copy is made as soon as the first one is: before the first command has begun, or soon after that.
+        before = read(box, "/srv/x")
+        first = start("first", ["sh", "-c", f"echo {i} >/srv/x"])
+        until(lambda: any(os.path.exists(f"{w.state}/undo/{name}{box}") for name in ("", ".new-")), "a copy is made")
+        second = start("second", last)
+        first.join()
+        second.join()
+        w.result(box, answers["first"].json()["id"])
+        if last[0] == "sleep":
+            still_running(box)
+            w.ask("POST", f"{at}/execs/{answers['second'].json()['id']}/signal", {"signal": "KILL"}, status=204)
+            w.result(box, answers["second"].json()["id"])
+        else:
+            eq(answers["second"].status, 422)
+        undo(box)
+        nothing_to_undo(box)
+        if last[0] != "sleep":
+            eq(read(box, "/srv/x"), before)
+    w.delete(box)
+
+
+@test
 def names_of_one_file_of_the_image_are_one_file_again():
     source = w.create(image="host")
     sh(source, "mkdir -p /srv/l/m; cd /srv/l; echo text >a; ln a b; ln a m/c; echo other >d")

@@ -543,8 +543,8 @@ static bool v1_session_is_undoable(const struct call *c, const struct session *s
 	return body_bool(&c->body, "undoable") || session_row(session)->undoable;
 }
 
-/* @kept: the files were kept for this command. Return whether it has started. */
-static bool v1_session_start(struct call *c, bool stream, bool kept)
+/* @undo: see session_undoable(). Return whether the command has started. */
+static bool v1_session_start(struct call *c, bool stream, uint32_t undo)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	const char *text = body_text(&c->body, "command");
@@ -572,7 +572,7 @@ static bool v1_session_start(struct call *c, bool stream, bool kept)
 			       .stream = stream };
 	c->state = k;
 	c->gone = session_running_gone;
-	session_undoable(session, kept);
+	session_undoable(session, undo);
 	if (session_run(session, text, strlen(text),
 			(uint64_t)body_int(&c->body, "timeout_ms"), &k->command,
 			&err) < 0) {
@@ -599,9 +599,9 @@ static void v1_session_on_kept(struct call *c, bool stream, int r,
 	if (c->req && r < 0 && r != -ENOENT)
 		refuse_exec(c, err);
 	else if (c->req)
-		started = v1_session_start(c, stream, r == 0);
+		started = v1_session_start(c, stream, r > 0 ? (uint32_t)r : 0);
 	if (sandbox && !started)
-		undo_not_started(sandbox);
+		undo_not_started(sandbox, (uint32_t)r);
 	call_unref(c);
 }
 
@@ -641,7 +641,7 @@ static void v1_session_run(struct call *c, bool stream)
 
 	if (session && (!v1_session_is_undoable(c, session) ||
 			strcmp(session_state(session), "idle") != 0))
-		(void)v1_session_start(c, stream, false);
+		(void)v1_session_start(c, stream, 0);
 	else if (session)
 		undo_settle(sandbox, true, v1_session_check,
 			    stream ? v1_session_on_kept_stream : v1_session_on_kept_run,

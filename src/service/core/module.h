@@ -140,8 +140,14 @@ struct sandbox {
 	struct undo_command {
 		uint32_t number;
 		unsigned runs; /* it has not ended */
+		enum {
+			UNDO_STARTING,
+			UNDO_STARTED,
+			UNDO_NOT_STARTED,
+		} start;
 	} undo_command, undo_former;
-	bool undo_has_former;
+	/* Does the warden keep it? The second is for a copy that cannot be made. */
+	bool undo_has_former, undo_had_former;
 	bool gates;      /* the sandbox's init supports gates (proto_spawn.gate) */
 	bool workers;    /* the sandbox's init starts file workers */
 	bool exec_files; /* the sandbox's init supports PROTO_SPAWN_FILE */

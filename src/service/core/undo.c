@@ -81,27 +81,49 @@ void undo_spoil(struct sandbox *sandbox)
 	}
 }
 
-uint32_t undo_started(struct sandbox *sandbox)
+/* It is known whether the command of the last copy has started. */
+static void undo_command_settle(struct sandbox *sandbox)
 {
-	if (sandbox->undo_has_former)
-		undo_tell(sandbox, WIRE_UNDO_STARTED);
-	sandbox->undo_has_former = false;
-	return sandbox->undo_command.number;
-}
-
-void undo_not_started(struct sandbox *sandbox)
-{
+	bool started = sandbox->undo_command.start == UNDO_STARTED;
 	bool former = sandbox->undo_has_former;
 
 	sandbox->undo_has_former = false;
-	sandbox->undo_command.runs = 0;
-	if (!former) {
-		undo_spoil(sandbox);
-	} else if (sandbox->undo == UNDO_KEPT) {
+	if (started && former) {
+		undo_tell(sandbox, WIRE_UNDO_STARTED);
+	} else if (!started && former && sandbox->undo != UNDO_NONE &&
+		   sandbox->undo_former.start != UNDO_NOT_STARTED) {
 		sandbox->undo_command = sandbox->undo_former;
 		sandbox->undo = UNDO_UNKNOWN; /* perhaps there was none */
 		undo_tell(sandbox, WIRE_UNDO_BACK);
+	} else if (!started) {
+		undo_spoil(sandbox);
 	}
+}
+
+void undo_started(struct sandbox *sandbox, uint32_t number)
+{
+	if (number == 0 || number != sandbox->undo_command.number)
+		return;
+	sandbox->undo_command.start = UNDO_STARTED;
+	if (sandbox->undo != UNDO_KEEPING)
+		undo_command_settle(sandbox);
+}
+
+void undo_not_started(struct sandbox *sandbox, uint32_t number)
+{
+	struct undo_command *command;
+	bool last;
+
+	if (!sandbox || number == 0)
+		return;
+	last = number == sandbox->undo_command.number;
+	command = last ? &sandbox->undo_command : &sandbox->undo_former;
+	if (number != command->number)
+		return;
+	command->start = UNDO_NOT_STARTED;
+	command->runs = 0;
+	if (last && sandbox->undo != UNDO_KEEPING)
+		undo_command_settle(sandbox);
 }
 
 void undo_ended(struct sandbox *sandbox, uint32_t number)
@@ -117,6 +139,7 @@ uint32_t undo_restored(struct sandbox *sandbox)
 {
 	if (sandbox->undo_command.number == 0)
 		sandbox->undo_command.number = 1;
+	sandbox->undo_command.start = UNDO_STARTED;
 	sandbox->undo_command.runs++;
 	return sandbox->undo_command.number;
 }
@@ -143,10 +166,19 @@ static void undo_on_forgotten(void *ctx, const struct warren_error *failure,
 	sandbox_job_end(job, failure ? -failure->code : 0, failure);
 }
 
+struct undo_settle_op {
+	struct sandbox *sandbox;
+	int number; /* of the command for which a copy was made; 0: none was */
+	undo_check_fn check;
+	service_done_fn done;
+	void *ctx;
+};
+
 static void undo_on_kept(void *ctx, const struct warren_error *failure,
 			 const char *data UNUSED, size_t size UNUSED, int fd)
 {
 	struct sandbox_job *job = ctx;
+	struct undo_settle_op *op = job->ctx;
 	struct sandbox *sandbox = job->sandbox;
 
 	if (fd >= 0)
@@ -154,18 +186,21 @@ static void undo_on_kept(void *ctx, const struct warren_error *failure,
 	/* After a failure, an earlier copy may still be there. */
 	sandbox->undo = failure ? UNDO_UNKNOWN : UNDO_KEPT;
 	if (!failure) {
+		op->number = (int)(sandbox->undo_command.number % INT32_MAX) + 1;
 		sandbox->undo_former = sandbox->undo_command;
 		sandbox->undo_command =
-			(struct undo_command){ .number = sandbox->undo_former.number + 1,
+			(struct undo_command){ .number = (uint32_t)op->number,
 					       .runs = 1 };
 	} else {
-		sandbox->undo_has_former = false;
+		sandbox->undo_has_former = sandbox->undo_had_former;
+		if (sandbox->undo_command.start != UNDO_STARTING)
+			undo_command_settle(sandbox);
 	}
 	if (sandbox->undo_spoiled) {
 		sandbox->undo_spoiled = false;
 		undo_spoil(sandbox);
 	}
-	sandbox_job_end(job, failure ? -failure->code : 0, failure);
+	sandbox_job_end(job, failure ? -failure->code : op->number, failure);
 }
 
 static void undo_ask(struct sandbox_job *job, uint32_t type,
@@ -186,19 +221,13 @@ static void undo_ask(struct sandbox_job *job, uint32_t type,
 			(void)error_errno(&err, -r, "send a request to the warden");
 	}
 	if (r == 0 && type == WIRE_UNDO_KEEP) {
+		sandbox->undo_had_former = sandbox->undo_has_former;
 		sandbox->undo_has_former = sandbox->undo != UNDO_NONE;
 		sandbox->undo = UNDO_KEEPING;
 	}
 	if (r < 0)
 		sandbox_job_end(job, r, &err);
 }
-
-struct undo_settle_op {
-	struct sandbox *sandbox;
-	undo_check_fn check;
-	service_done_fn done;
-	void *ctx;
-};
 
 static void undo_begin_keep(struct sandbox_job *job)
 {
@@ -227,6 +256,9 @@ static void undo_on_settled(void *ctx, int r, const struct warren_error *err)
 	struct undo_settle_op op = *(struct undo_settle_op *)ctx;
 
 	free(ctx);
+	/* The token of the request may have expired during the copy. */
+	if (r < 0)
+		undo_not_started(op.sandbox, (uint32_t)op.number);
 	op.done(op.ctx, r, err);
 	sandbox_end_brief(op.sandbox);
 }

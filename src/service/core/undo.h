@@ -20,7 +20,8 @@ typedef int (*undo_check_fn)(void *ctx, struct warren_error *err);
 /*
  * Call this when the sandbox can be used, before a command starts: copy the files if it
  * is @undoable and @check (NULL: none) permits it; otherwise, remove the copy, so that
- * nothing can be undone. If @done gets an error, the command must not start. A
+ * nothing can be undone. If @done gets an error, the command must not start. If it gets a
+ * number > 0, a copy was made for the command, which has this number from now on. A
  * hibernation does not come in between if the command starts in @done.
  */
 void undo_settle(struct sandbox *sandbox, bool undoable, undo_check_fn check,
@@ -29,11 +30,11 @@ void undo_settle(struct sandbox *sandbox, bool undoable, undo_check_fn check,
 void undo_use(struct sandbox *sandbox, bool undoable, service_done_fn done, void *ctx);
 /*
  * Call one of these after a copy was made: the command has started, or it could not be
- * started. In this case, the copy before is valid again. undo_started() returns a number
- * for undo_ended().
+ * started. In this case, the copy before is valid again. 0: it is not undoable. @sandbox
+ * may be NULL for undo_not_started().
  */
-uint32_t undo_started(struct sandbox *sandbox);
-void undo_not_started(struct sandbox *sandbox);
+void undo_started(struct sandbox *sandbox, uint32_t number);
+void undo_not_started(struct sandbox *sandbox, uint32_t number);
 /* The command has ended; 0: it was not undoable. */
 void undo_ended(struct sandbox *sandbox, uint32_t number);
 /*

@@ -184,6 +184,7 @@ int exec_open_journal(struct exec *exec, struct warren_error *err)
 struct starting {
 	struct service *service;
 	struct sandbox *sandbox;
+	char id[ID_LEN + 1]; /* of the sandbox */
 	struct exec *exec;
 	/*
 	 * A copy of the request, because the start may have to wait until the sandbox is
@@ -192,9 +193,9 @@ struct starting {
 	struct exec_start start;
 	struct fair_quota_lease memory; /* memory of that copy */
 	struct initclient_user user;
-	bool written; /* the row is in the database */
-	bool brief;   /* counted in sandbox->n_brief */
-	bool kept;    /* a copy of the files was made for the exec */
+	bool written;  /* the row is in the database */
+	bool brief;    /* counted in sandbox->n_brief */
+	uint32_t undo; /* the number of the copy that was made for the exec; 0: none */
 	unsigned tries;
 	exec_fn done; /* NULL: the client has received its answer */
 	void *ctx;
@@ -288,8 +289,8 @@ static void exec_refuse(struct starting *st, const struct warren_error *err)
 
 static void exec_fail(struct starting *st, const struct warren_error *err)
 {
-	if (st->kept)
-		undo_not_started(st->sandbox);
+	/* The sandbox may be gone if the start was to begin again. */
+	undo_not_started(sandbox_find(st->service, NULL, st->id), st->undo);
 	if (st->done)
 		exec_refuse(st, err);
 	starting_free(st);
@@ -355,8 +356,8 @@ static void exec_on_started(void *ctx, struct init_reply *a,
 	}
 	exec_take_streams(exec, a);
 	exec->starting = false;
-	if (st->kept)
-		exec->undo = undo_started(st->sandbox);
+	exec->undo = st->undo;
+	undo_started(st->sandbox, st->undo);
 	figure_add(st->sandbox->service, FIGURE_EXEC, (clock_now() - st->begun) / 1000);
 	st->sandbox->service->metrics.execs++;
 	event_emit(st->sandbox->service, EVENT_EXEC_STARTED, st->sandbox, exec->row.id,
@@ -566,7 +567,6 @@ static bool exec_start_again(struct starting *st)
 	    st->tries++ == START_TRIES)
 		return false;
 	starting_end_brief(st);
-	st->kept = false; /* the hibernation removed the copy */
 	undo_use(sandbox, st->start.undoable, exec_on_usable, st);
 	return true;
 }
@@ -612,7 +612,9 @@ static void exec_on_usable(void *ctx, int r, const struct warren_error *err)
 	}
 	sandbox_begin_brief(st->sandbox);
 	st->brief = true;
-	st->kept = st->start.undoable;
+	/* An earlier copy is that of a start that a hibernation has prevented. */
+	undo_not_started(st->sandbox, st->undo);
+	st->undo = (uint32_t)r;
 	sandbox_find_user(st->sandbox, st->start.user, exec_on_user, st);
 }
 
@@ -635,6 +637,7 @@ void exec_start(struct sandbox *sandbox, const struct exec_start *start, exec_fn
 	}
 	st->service = sandbox->service;
 	st->sandbox = sandbox;
+	(void)memcpy(st->id, sandbox->row.id, sizeof(st->id));
 	st->done = done;
 	st->ctx = ctx;
 	st->begun = clock_now();

@@ -30,7 +30,7 @@ struct session {
 	bool brief;             /* counted in sandbox->n_brief */
 	struct shellproto *codec;
 	struct opening *opening; /* NULL: the session is open */
-	bool undoable;           /* see session_undoable() */
+	uint32_t undoable;       /* see session_undoable() */
 	uint32_t undo; /* number of its command in undo.c; 0: it is not undoable */
 	bool framed;   /* results are part of the shell's output */
 	bool terminal; /* the session is framed and has a terminal */

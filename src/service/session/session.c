@@ -367,19 +367,19 @@ static uint64_t ticks_now(void)
 
 /* -------------------------------------------------------------------- commands */
 
-void session_undoable(struct session *session, bool undoable)
+void session_undoable(struct session *session, uint32_t undo)
 {
-	session->undoable = undoable;
+	session->undoable = undo;
 }
 
 int session_run(struct session *session, const char *text, size_t n, uint64_t timeout_ms,
 		struct session_command *command, struct warren_error *err)
 {
 	uint64_t from = 0, serial = 0;
-	bool undoable = session->undoable; /* of this command alone, even if it fails */
+	uint32_t undo = session->undoable; /* of this command alone, even if it fails */
 	int r;
 
-	session->undoable = false;
+	session->undoable = 0;
 	if (session->ended || !session->sandbox)
 		return error_set(err, EPIPE, "the session's shell is gone");
 	if (session->opened || shellproto_running(session->codec) ||
@@ -392,7 +392,7 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 		r = -EAGAIN;
 	if (r < 0)
 		return error_errno(err, -r, "read the session's output");
-	if (!undoable)
+	if (!undo)
 		undo_spoil(session->sandbox);
 	if (session->terminal)
 		tidy_terminal(session);
@@ -418,8 +418,8 @@ int session_run(struct session *session, const char *text, size_t n, uint64_t ti
 		loop_timer_set(session->timer, timeout_ms);
 	sandbox_touch(session->sandbox);
 	session_hold(session); /* this must happen before the command can write */
-	if (undoable)
-		session->undo = undo_started(session->sandbox);
+	session->undo = undo;
+	undo_started(session->sandbox, undo);
 	session_pour(session);
 	return 0;
 }

@@ -77,10 +77,10 @@ void session_use_named(struct sandbox *sandbox, const char *name, service_done_f
 /* Return whether the shell ended with a hibernation; session_use() starts another. */
 bool session_renews(const struct session *session);
 /*
- * Set whether the caller has called undo_settle() for the command that it runs next. If
- * not, that command makes it impossible to undo an earlier one.
+ * Set the number from undo_settle() of the command that the caller runs next. 0: that
+ * command makes it impossible to undo an earlier one.
  */
-void session_undoable(struct session *session, bool undoable);
+void session_undoable(struct session *session, uint32_t undo);
 /*
  * Run a command. -EBUSY: a command is running; -EPIPE: the shell has ended. @timeout_ms
  * 0: no timeout.
