@@ -283,6 +283,53 @@ def a_reset_drops_only_the_disk_that_it_was_to_drop():
 
 
 @test
+def a_reset_that_was_not_carried_out_drops_no_disk_later():
+    def marker(box):
+        """What a reset leaves if the warden is killed before it ends the sandbox."""
+        number = os.stat(glob.glob(f"{w.state}/saved/disks.*/{box}")[0]).st_ino
+        with open(f"{w.state}/saved/{box}", "w", encoding="utf-8") as f:
+            f.write(f"reset {number}")
+    box = create()
+    sh(box, "echo kept >/root/x; sync")
+    marker(box)
+    post(box, "hibernate", {"timeout_ms": 0}, status=200)
+    eq(sh(box, "cat /root/x"), "kept\n")
+    marker(box)
+    w.kill("api")
+    w.ready()
+    until(lambda: not os.path.exists(f"{w.state}/saved/{box}"), "it stays although the sandbox is alive")
+    reboot(w)
+    eq(sh(box, "cat /root/x"), "kept\n")
+    ends(box)
+
+
+@test
+def a_disk_whose_first_directories_a_power_cut_took_is_new():
+    box = create()
+
+    def change(*commands):
+        """Changes the filesystem of the sandbox, which is not mounted."""
+        post(box, "hibernate", {"timeout_ms": 0}, status=200)
+        until(lambda: remains() == {}, remains)
+        disk = glob.glob(f"{w.state}/saved/disks.*/{box}")[0]
+        script = "".join(f"{c}\n" for c in commands).encode()
+        subprocess.run(["debugfs", "-w", "-f", "/dev/stdin", disk], input=script, capture_output=True, check=True)
+        subprocess.run(["e2fsck", "-fy", disk], check=False, capture_output=True)
+    # What is left: all, some and none of the directories, in the order of their creation.
+    for kept in ("rwu", "rw", "r", ""):
+        sh(box, "echo kept >/root/x")
+        if kept == "rwu":
+            change()
+        else:
+            change("unlink u", "unlink w", "unlink r", "unlink m", *(f"mkdir {name}" for name in kept))
+        eq(sh(box, "cat /root/x 2>/dev/null || echo none"), "kept\n" if kept == "rwu" else "none\n", kept)
+    # It had files before: this is damage, and not a new disk.
+    change("unlink u")
+    refused(post(box, "run", {"argv": ["true"]}), 502, "sandbox_failed", "damaged")
+    ends(box)
+
+
+@test
 def its_image_is_kept():
     env = {**os.environ, "WARREN_STATE": w.state}
 

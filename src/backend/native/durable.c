@@ -177,9 +177,12 @@ int durable_connection(void *state, struct backend_sandbox *base, int *ret_fd,
 		       struct warren_error *err)
 {
 	const struct native *n = state;
+	int r = sandbox_socket_connection(n->sandboxes_fd,
+					  (struct initclient_sandbox *)base, ret_fd, err);
 
-	return sandbox_socket_connection(n->sandboxes_fd,
-					 (struct initclient_sandbox *)base, ret_fd, err);
+	if (r == 0)
+		saved_keep_disk(n, base->id);
+	return r;
 }
 
 /* -------------------------------------------------------------------- creation */

@@ -292,6 +292,11 @@ int saved_open(struct create_op *m, struct warren_error *err);
 int saved_note(struct create_op *m, struct warren_error *err);
 /* Remove the saved files, because the sandbox has them now. */
 void saved_drop(struct create_op *m);
+/*
+ * The sandbox is alive. If it has a disk, then no reset has dropped it, so none that was
+ * interrupted may drop it later.
+ */
+void saved_keep_disk(const struct native *n, const char *id);
 /* Remove saved files of sandboxes that are running, and incomplete copies. */
 void saved_sweep(struct native *n);
 

@@ -319,6 +319,7 @@ int persist_hibernate(struct native *n, struct native_sandbox *sandbox,
 	}
 	/* If this leaves anything behind, the engine removes it later. */
 	(void)memcpy(id, sandbox->base.id, sizeof(id));
+	saved_keep_disk(n, id);
 	(void)native_undo(n, sandbox, &ignored);
 	save_forget_freeze(n, id);
 	if (files < 0 || syncfs(files) < 0)

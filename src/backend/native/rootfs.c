@@ -141,10 +141,16 @@ static const struct mount_option *rootfs_bound(struct bounds *b, uint64_t disk,
 	return b->options;
 }
 
-/* A directory of the scratch space, which a disk that is kept has already. */
-static int rootfs_mkdir(const struct native_plan *p, const char *name, mode_t mode)
+/* A directory of the scratch space, which a disk that is kept may already have. */
+static int rootfs_mkdir(const char *name, mode_t mode)
 {
-	return mkdir(name, mode) < 0 && !(p->kept && errno == EEXIST) ? -1 : 0;
+	return mkdir(name, mode) < 0 && errno != EEXIST ? -1 : 0;
+}
+
+/* -ENOENT: it does not exist; another error: this is not known. */
+static int rootfs_look(const char *name)
+{
+	return faccessat(AT_FDCWD, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 static int enter_scratch(struct native_plan *p, struct warren_error *err)
@@ -155,15 +161,18 @@ static int enter_scratch(struct native_plan *p, struct warren_error *err)
 		return r;
 	if (fchdir(p->scratch) < 0)
 		return error_errno(err, errno, "enter the scratch space");
-	/* The machine lost power before the directories reached the disk: it is new. */
-	if (p->kept && faccessat(AT_FDCWD, "u", F_OK, 0) < 0 && errno == ENOENT &&
-	    faccessat(AT_FDCWD, "w", F_OK, 0) < 0 && errno == ENOENT)
+	/*
+	 * If the machine lost power before all directories reached the disk, it is new.
+	 * But once an overlay was mounted, its work directory is not empty, and there
+	 * were files.
+	 */
+	if (p->kept && rootfs_look("u") == -ENOENT && rootfs_look("w/work") == -ENOENT)
 		p->kept = false;
-	if (p->kept && faccessat(AT_FDCWD, "u", F_OK, 0) < 0)
+	if (p->kept && rootfs_look("u") < 0)
 		return error_set(err, EREMOTEIO,
 				 "the disk of the sandbox is damaged: it has no files");
 	/* For a part, in advance: the upper directory and the files in it. */
-	if (rootfs_mkdir(p, "r", 0755) < 0 || rootfs_mkdir(p, "w", 0755) < 0 ||
+	if (rootfs_mkdir("r", 0755) < 0 || rootfs_mkdir("w", 0755) < 0 ||
 	    (!p->kept && (mkdir("u", 0755) < 0 || mkdir("u/etc", 0755) < 0)))
 		return error_errno(err, errno, "enter the scratch space");
 	/* init keeps a descriptor of the directory, so that its files can be saved
@@ -225,7 +234,7 @@ static int attach_stack(struct native_plan *p, size_t *next, struct warren_error
 
 		if (*next >= p->n_fds)
 			return error_set(err, EPROTO, "a layer is missing");
-		if (rootfs_mkdir(p, name, 0755) < 0)
+		if (rootfs_mkdir(name, 0755) < 0)
 			return error_errno(err, errno, "create a mount point");
 		r = mount_attach(p->fds[(*next)++], AT_FDCWD, name, err);
 		if (r < 0)
@@ -293,7 +302,7 @@ static int rootfs_keep_lower(struct native_plan *p, struct warren_error *err)
 		return mount_new("overlay", options, attr, &p->dirs[DIR_LOWER], err);
 	if (strchr(at, ':')) {
 		at = "v";
-		if (rootfs_mkdir(p, at, 0755) < 0)
+		if (rootfs_mkdir(at, 0755) < 0)
 			return error_errno(err, errno, "create a mount point");
 		r = mount_overlay_by_path(p, at, "", err);
 	}
@@ -358,13 +367,13 @@ static int make_read_only(int proc, const char *name, struct warren_error *err)
  * Create an empty file and an empty directory in a read-only mount; bind mounts of them
  * are read-only too.
  */
-static int make_masks(const struct native_plan *p, struct warren_error *err)
+static int make_masks(struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	int r;
 
-	if (rootfs_mkdir(p, "m", 0755) < 0 || rootfs_mkdir(p, "m/d", 0555) < 0 ||
-	    (mknod("m/f", S_IFREG | 0444, 0) < 0 && !(p->kept && errno == EEXIST)))
+	if (rootfs_mkdir("m", 0755) < 0 || rootfs_mkdir("m/d", 0555) < 0 ||
+	    (mknod("m/f", S_IFREG | 0444, 0) < 0 && errno != EEXIST))
 		return error_errno(err, errno, "create the masks");
 	r = mount_copy(AT_FDCWD, "m", false,
 		       MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd, err);
@@ -384,7 +393,7 @@ static int rootfs_mask(const char *from, const char *const *names, size_t n,
 
 static int mask_proc(const struct native_plan *p, struct warren_error *err)
 {
-	int r = make_masks(p, err);
+	int r = make_masks(err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++) {
 		r = make_read_only(p->proc, read_only[i], err);

@@ -470,6 +470,22 @@ int native_reset(void *state, struct backend_sandbox *base, struct warren_error 
 	return 0;
 }
 
+void saved_keep_disk(const struct native *n, const char *id)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	char path[4096 + sizeof("/saved/") + ID_LEN];
+	AUTO_CLOSE int saved = -1;
+
+	/* Mostly there is none, and creations must be fast. */
+	(void)snprintf(path, sizeof(path), "%s/saved/%s", n->state_dir, id);
+	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    persist_has(n, id, &ignored) <= 0)
+		return;
+	saved = save_open_dir(n, false, &ignored);
+	if (saved >= 0 && unlinkat(saved, id, 0) == 0)
+		(void)fsync(saved);
+}
+
 int native_has_saved(void *state, const char *id, struct warren_error *err)
 {
 	AUTO_CLOSE int saved = save_open_dir(state, false, err);
