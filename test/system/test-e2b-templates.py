@@ -86,6 +86,11 @@ def tags_name_builds():
 
 
 @test
+def a_dockerfile_becomes_a_template():
+    python("dockerfile")
+
+
+@test
 def the_asynchronous_sdk_builds():
     python("async")
 
@@ -333,6 +338,9 @@ def steps_that_are_not_served_are_refused():
     eq(ask("POST", where, {"fromTemplate": "base"})[0], 202)  # positive control
     eq(ended(where[3:]), ("ready", None))
     eq(ask("POST", where, {"fromTemplate": "base"})[0], 409)
+    for path in ("/templates", "/v2/templates", "/templates/x", "/templates/x/builds/y"):
+        status, body = ask("POST", path, {"dockerfile": "FROM x"})
+        eq((status, body["code"]), (501, 501), path)
 
 
 @test

@@ -201,6 +201,7 @@ void e2b_list_templates(struct call *c);
 void e2b_get_template(struct call *c);
 void e2b_get_alias(struct call *c);
 void e2b_publish_template(struct call *c);
+void e2b_refuse_push(struct call *c);
 void e2b_assign_tags(struct call *c);
 void e2b_remove_tags(struct call *c);
 void e2b_list_tags(struct call *c);

@@ -291,6 +291,14 @@ void e2b_publish_template(struct call *c)
 	call_json(c, 200, &out);
 }
 
+void e2b_refuse_push(struct call *c)
+{
+	e2b_refuse(c, 501,
+		   "builds that push an image to a registry are not supported: build the "
+		   "template with an SDK from 2.45 on, or build the image with 'warren "
+		   "image build' and name it in 'templates' of the configuration");
+}
+
 /* ---------------------------------------------------------------------- tags */
 
 static bool template_is_uuid(const char *tag)

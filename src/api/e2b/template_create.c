@@ -19,9 +19,10 @@
 
 #define READY_LOOK_MS  100   /* between two checks */
 #define READY_CHECK_MS 30000 /* maximum time of one check */
-#define READY_MS       60000 /* maximum time until the template is ready */
-#define READY_JOURNAL  65536
-#define NS_PER_MS      1000000ULL
+/* Maximum time until the template is ready; SDKs wait for 60 seconds. */
+#define READY_MS      50000
+#define READY_JOURNAL 65536
+#define NS_PER_MS     1000000ULL
 
 void template_start_done(struct template_start *t)
 {

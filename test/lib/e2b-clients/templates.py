@@ -110,6 +110,20 @@ def errors():
     raises(e2b.BuildException, lambda: Template.build(base(), "No Name"), "400: name")
 
 
+def dockerfile():
+    """The SDK translates a Dockerfile."""
+    path = files()
+    template = Template(file_context_path=path).from_dockerfile(
+        "FROM e2bdev/base\nENV A=1\nWORKDIR /srv/work\nCOPY one* /srv/\nRUN id -un; pwd; echo $A; ls /srv\nUSER user\n")
+    lines = build(template, "dockerfile")
+    eq([x for x in lines if x in ("root", "/srv/work", "1", "one file")], ["root", "/srv/work", "1", "one file"], lines)
+    s = Sandbox.create("dockerfile")
+    try:
+        eq(s.commands.run("id -un; pwd").stdout, "user\n/srv/work\n")
+    finally:
+        s.kill()
+
+
 def starts():
     template = Template().from_base_image().set_start_cmd(
         "echo $$ >/tmp/pid; sleep 1; touch /tmp/ready; exec sleep 1000", wait_for_file("/tmp/ready"))
@@ -196,7 +210,7 @@ def image():
 
 
 if __name__ == "__main__":
-    areas = {"steps": steps, "copies": copies, "errors": errors, "starts": starts, "tags": tags, "old": old, "image": image, "tls": tls,
+    areas = {"steps": steps, "copies": copies, "errors": errors, "starts": starts, "tags": tags, "old": old, "image": image, "tls": tls, "dockerfile": dockerfile,
              "async": lambda: asyncio.run(with_async())}
     areas[sys.argv[1]]()
     print("done")
