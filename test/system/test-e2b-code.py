@@ -11,6 +11,7 @@ from checks import Skip, test, eq  # pylint: disable=wrong-import-position
 from e2b_restart import RestartWorld  # pylint: disable=wrong-import-position
 from kernel_world import PACKAGES, python_with_packages  # pylint: disable=wrong-import-position
 from mcp_stdio import run_alone  # pylint: disable=wrong-import-position
+from serve_world import BACKEND, CONFIGS  # pylint: disable=wrong-import-position
 
 VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 # The packages of another python, which sandboxes do not have, for that of this machine.
@@ -28,7 +29,7 @@ WORLD = []
 
 def w():
     if not WORLD:
-        WORLD.append(RestartWorld(config=CONFIG))
+        WORLD.append(RestartWorld(config=CONFIGS[BACKEND] + CONFIG))
     return WORLD[0]
 
 
@@ -69,6 +70,11 @@ def contexts_run_at_the_same_time():
 @test
 def waiting_cells_and_long_lines_take_a_limited_amount_of_memory():
     python("limits")
+
+
+@test
+def events_that_a_cell_forges_do_no_harm():
+    python("lies")
 
 
 @test

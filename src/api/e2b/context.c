@@ -289,7 +289,7 @@ void context_kill(struct e2b_context *x, struct exec *exec)
 	exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, context_on_killed, context_ref(x));
 }
 
-void context_stop(struct e2b_context *x, const char *why)
+static void context_end_kernel(struct e2b_context *x)
 {
 	struct exec *exec = x->exec ? exec_ref(x->exec) : NULL;
 
@@ -299,8 +299,20 @@ void context_stop(struct e2b_context *x, const char *why)
 	if (exec)
 		context_kill(x, exec);
 	(void)exec_unref(exec);
+}
+
+void context_stop(struct e2b_context *x, const char *why)
+{
+	context_end_kernel(x);
 	while (x->first)
 		context_fail_cell(x, "KernelStopped", why);
+}
+
+void context_replace(struct e2b_context *x)
+{
+	context_end_kernel(x);
+	context_end_cell(x);
+	context_go_on(x);
 }
 
 void context_remove(struct e2b_context *x, const char *why)

@@ -107,7 +107,9 @@ void context_unref(struct e2b_context *x);
 void context_unlist(struct e2b_context *x);
 /* End its kernel and its cells. */
 void context_stop(struct e2b_context *x, const char *why);
-/* The same, and remove the context. */
+/* End its kernel and the first cell; the next cell starts another kernel. */
+void context_replace(struct e2b_context *x);
+/* As context_stop(), and remove the context. */
 void context_remove(struct e2b_context *x, const char *why);
 /* Kill a kernel, and record that it is gone. */
 void context_kill(struct e2b_context *x, struct exec *exec);

@@ -186,14 +186,27 @@ static void cell_on_drained(struct http_request *req)
 	cell_turn(k);
 }
 
+/*
+ * Does the kernel, although it runs, not read a cell whose client has left? The request
+ * would stay in memory, which is counted for no client.
+ */
+static bool cell_is_stuck(const struct cell *k)
+{
+	const struct e2b_context *x = k->context;
+	const struct sandbox *sandbox =
+		sandbox_find(x->e2b->v1->service, NULL, x->sandbox);
+
+	return !k->call && x->first == k && x->sent && !x->fed && sandbox &&
+	       sandbox_row(sandbox)->state == SANDBOX_RUNNING;
+}
+
 static void cell_on_timer(void *ctx)
 {
 	struct cell *k = ctx;
 	struct e2b_context *x = k->context;
 
-	if (!k->call && x->first == k && x->sent && !x->fed) {
-		/* Its request would stay in memory, which is counted for no client. */
-		context_stop(x, "the kernel did not read a cell whose client left");
+	if (cell_is_stuck(k)) {
+		context_replace(x);
 		return;
 	}
 	if (!x->blocked && !(x->first == k && x->line.complete))

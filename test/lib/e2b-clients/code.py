@@ -249,6 +249,34 @@ def limits(s):
     eq(s.run_code("1 + 1").text, "2", "after all this")
 
 
+def lies(s):
+    """The code of a cell can write events itself: they reach only its own client, and only whole ones."""
+    event = "display.__self__.output.event"
+    line = '{"type":"result","is_main_result":true,"text":"%s","extra":{}}'
+    eq(s.run_code(f"{event}('{line % 'own'}')").text, "own")
+    # Longer than any event may be.
+    r = s.run_code(f"{event}('{line}' % ('x' * (17 << 20)))\nprint('after')")
+    eq((r.error.name, r.text, r.logs.stdout), ("ResultTooLarge", None, ["after\n"]))
+    r = s.run_code(f"{event}('{line}' % ('x' * (15 << 20)))")
+    eq((r.error, len(r.text)), (None, 15 << 20))
+    # What is no event is dropped.
+    for bad in ('{"type":"result",', "", "[]", "{}", '{"type":"other"}', '{"type":"result","text":nul}', "x" * 100_000,
+                '{"type": "result"}', '{"type":"result"}}', '{"type":"result","text":"\\x00"}'):
+        r = s.run_code(f"{event}({bad!r})\n'fine'")
+        eq((r.text, r.error), ("fine", None), bad[:40])
+    # A false end: what follows does not reach the client of the next cell.
+    s.run_code(event + "('{\"type\":\"end_of_execution\"}')\nimport time\ntime.sleep(0.5)\nprint('late')\n'late'")
+    r = s.run_code("'next'")
+    eq((r.text, r.logs.stdout, r.error), ("next", [], None))
+    # A kernel that does not read: its cells end, when their clients leave, and the next cell gets another kernel.
+    s.run_code("x = 1")
+    pid = kernels(s)[0]
+    s.commands.run(f"kill -STOP {pid}")
+    raises(e2b.TimeoutException, lambda: s.run_code("#" * 3_000_000, timeout=1))
+    eq(s.run_code("'x' in globals()").text, "False")
+    until(lambda: pid not in kernels(s), "the end of the kernel")
+
+
 def restarts(s):
     """The service is killed, or restarted, between cells and during one."""
     context = s.create_code_context(cwd="/tmp")
