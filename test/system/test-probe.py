@@ -284,6 +284,16 @@ def all_other_names_in_proc_are_known():
 
 
 @test
+def each_sandbox_has_its_own_boot_id():
+    path = "/proc/sys/kernel/random/boot_id"
+    first, again, other = *sh(f"cat {path} {path}").split(), sh(f"cat {path}").strip()
+    eq((uuid.UUID(first).version, first), (4, again))
+    with open(path, encoding="ascii") as f:
+        eq(len({first, other, f.read().strip()}), 3, "ids")
+    ok("Read-only" in sh(f"echo x 2>&1 >{path}; sh -c 'echo x >{path}' 2>&1; true"), "it can be changed")
+
+
+@test
 def sys_contains_only_the_listed_files():
     out = sh("find /sys -type f | sort; find /sys ! -type f ! -type d; ls /sys/class /sys/block /sys/firmware 2>&1 | grep -v 'No such'; true")
     allowed = {"/sys/devices/system/cpu/online", "/sys/devices/system/cpu/possible",
@@ -498,8 +508,9 @@ def secrets_of_the_machine_are_not_in_the_host_image():
     canary = f"/opt/warren-test-{uuid.uuid4()}"
     if not os.path.isdir("/opt"):
         raise Skip("no /opt")
-    out = sh("ls -A /root /home /var/lib /var/log /srv /mnt; ls /etc/shadow /etc/ssh /etc/sudoers /run/* 2>&1 | grep -v 'No such'; true")
+    out = sh("ls -A /root /home/user /var/lib /var/log /srv /mnt; ls /etc/shadow /etc/ssh /etc/sudoers /run/* 2>&1 | grep -v 'No such'; true")
     eq([w for w in out.split() if not w.endswith(":") and w != "/run/lock"], [], "what is there")
+    eq(sh("ls -A /home").split(), ["user"], "the home of the account that each host image has")
     with open(canary, "w", encoding="ascii") as f:
         os.fchmod(f.fileno(), 0o600)
         f.write("secret")

@@ -328,6 +328,7 @@ struct process_stream_options {
 	int pid;
 	bool from_start; /* all output; otherwise output from now on */
 	bool bounded;    /* the command has a time limit, which is that of the request */
+	uint64_t limit_ms; /* of the stream, not of the command; 0: none */
 };
 void process_stream_begin(struct call *c, const struct process_stream_options *o);
 

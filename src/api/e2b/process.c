@@ -264,8 +264,11 @@ void e2b_process_connect(struct call *c)
 	struct exec *exec = process_find(c, &c->body, &pid);
 
 	if (exec)
-		process_stream_begin(
-			c, &(struct process_stream_options){ .exec = exec, .pid = pid });
+		process_stream_begin(c, &(struct process_stream_options){
+						.exec = exec,
+						.pid = pid,
+						.limit_ms = e2b_timeout_ms(c),
+					});
 }
 
 /* ----------------------------------------------------------------------------- list */

@@ -29,6 +29,7 @@ struct process_stream {
 	struct waiter watcher, waiter;
 	struct exec_holder holder;
 	struct loop_timer *timer;
+	struct loop_timer *limit; /* of a client that connected; NULL: none */
 	struct loop_task turn;
 	struct journal_hint hint;
 	uint64_t at; /* position in the journal */
@@ -50,6 +51,7 @@ static void process_stream_gone(struct call *c)
 	exec_wait_cancel(&s->waiter);
 	exec_hold_cancel(&s->holder);
 	s->timer = loop_timer_free(s->timer);
+	s->limit = loop_timer_free(s->limit);
 	loop_task_cancel(&s->turn);
 	(void)exec_unref(s->exec);
 	free(s);
@@ -288,6 +290,18 @@ static void process_stream_on_timer(void *ctx)
 		stream_go_on(s);
 }
 
+/* The time of a client that connected to the command is over; the command continues. */
+static void process_stream_on_limit(void *ctx)
+{
+	struct process_stream *s = ctx;
+
+	if (s->ended)
+		return;
+	s->ended = true;
+	e2b_end_stream(s->call, "deadline_exceeded",
+		       "the time limit of the request is over; the command continues");
+}
+
 /* The service stops: the command continues, and the client can connect to it again. */
 static void process_stream_on_stop(struct call *c, bool last UNUSED)
 {
@@ -311,10 +325,14 @@ uint64_t e2b_keepalive_ms(const struct call *c)
 static struct process_stream *process_stream_new(struct call *c,
 						 const struct process_stream_options *o)
 {
+	struct net_loop *loop = service_loop(c->v1->service);
 	struct process_stream *s = calloc(1, sizeof(*s));
 
-	if (!s || loop_timer_new(service_loop(c->v1->service), process_stream_on_timer, s,
-				 &s->timer) < 0) {
+	if (!s || loop_timer_new(loop, process_stream_on_timer, s, &s->timer) < 0 ||
+	    (o->limit_ms &&
+	     loop_timer_new(loop, process_stream_on_limit, s, &s->limit) < 0)) {
+		if (s)
+			s->timer = loop_timer_free(s->timer);
 		free(s);
 		return NULL;
 	}
@@ -358,5 +376,7 @@ void process_stream_begin(struct call *c, const struct process_stream_options *o
 	if (s->ended)
 		return;
 	loop_timer_set(s->timer, s->keepalive_ms);
+	if (s->limit)
+		loop_timer_set(s->limit, o->limit_ms);
 	stream_wait_turn(s);
 }

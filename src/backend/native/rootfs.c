@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -351,6 +352,7 @@ static const char *const masked_dirs[] = { "acpi", "scsi", "asound", "pressure",
 					   "bus",  "irq",  "fs" };
 
 static const char *const read_only[] = { "sys" };
+static const char *const boot_id[] = { "sys/kernel/random/boot_id" };
 
 static int make_read_only(int proc, const char *name, struct warren_error *err)
 {
@@ -364,8 +366,32 @@ static int make_read_only(int proc, const char *name, struct warren_error *err)
 }
 
 /*
- * Create an empty file and an empty directory in a read-only mount; bind mounts of them
- * are read-only too.
+ * Each start of a sandbox is a boot with its own id: programs compare it to find out
+ * whether their processes still exist, and the machine's id would identify the machine.
+ */
+static int write_boot_id(const char *path)
+{
+	/* On a disk that is kept and full, there is room only for what it replaces. */
+	AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+	unsigned char b[16];
+	char text[64];
+	int n;
+
+	if (fd < 0 || getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
+		return -1;
+	b[6] = (b[6] & 0x0f) | 0x40; /* a UUID of version 4 */
+	b[8] = (b[8] & 0x3f) | 0x80;
+	n = snprintf(
+		text, sizeof(text),
+		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x\n",
+		b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11],
+		b[12], b[13], b[14], b[15]);
+	return write(fd, text, (size_t)n) == n ? 0 : -1;
+}
+
+/*
+ * Create an empty file, an empty directory and the boot's id in a read-only mount; bind
+ * mounts of them are read-only too.
  */
 static int make_masks(struct warren_error *err)
 {
@@ -373,15 +399,16 @@ static int make_masks(struct warren_error *err)
 	int r;
 
 	if (rootfs_mkdir("m", 0755) < 0 || rootfs_mkdir("m/d", 0555) < 0 ||
-	    (mknod("m/f", S_IFREG | 0444, 0) < 0 && errno != EEXIST))
+	    (mknod("m/f", S_IFREG | 0444, 0) < 0 && errno != EEXIST) ||
+	    write_boot_id("m/b") < 0)
 		return error_errno(err, errno, "create the masks");
 	r = mount_copy(AT_FDCWD, "m", false,
 		       MOUNT_ATTR_RDONLY | PLAIN | MOUNT_ATTR_NOEXEC, -1, &fd, err);
 	return r < 0 ? r : mount_attach(fd, AT_FDCWD, "m", err);
 }
 
-/* Each name is a single component below the root of procfs. The kernel creates these
- * names, so none of them is a link chosen by the image. */
+/* The kernel creates the names below the root of procfs, so none of them is a link chosen
+ * by the image. */
 static int rootfs_mask(const char *from, const char *const *names, size_t n,
 		       struct warren_error *err)
 {
@@ -408,6 +435,8 @@ static int mask_proc(const struct native_plan *p, struct warren_error *err)
 	if (r == 0)
 		r = rootfs_mask(SCRATCH_AT "/m/d", masked_dirs, ARRAY_SIZE(masked_dirs),
 				err);
+	if (r == 0)
+		r = rootfs_mask(SCRATCH_AT "/m/b", boot_id, ARRAY_SIZE(boot_id), err);
 	return r;
 }
 
