@@ -49,7 +49,7 @@ static void prepare(struct warren *w, char id[ID_LEN + 1])
  */
 static const char *const look =
 	"( hostname; pwd; id; env | sort; umask; ls -l /proc/self/fd | cut -c1-10,40-;"
-	" cut -d' ' -f4- /proc/self/mountinfo | sed 's/^\\(.m.[df] .*\\) ro.*/\\1/' | sort;"
+	" cut -d' ' -f4- /proc/self/mountinfo | sed 's/^\\(.m.[bdf] .*\\) ro.*/\\1/' | sort;"
 	" grep -E '^(Cap|Seccomp|NoNew|SigB|SigI|Groups|Uid)' /proc/self/status;"
 	" ls -ln /dev /dev/shm | cut -c1-24; cut -d: -f1 /proc/net/dev; cat /proc/net/if_inet6 /proc/net/fib_trie;"
 	" cat /proc/self/limits; cat /proc/1/comm; cat /proc/kcore;"
