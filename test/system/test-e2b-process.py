@@ -13,10 +13,14 @@ from mcp_stdio import run_alone  # pylint: disable=wrong-import-position
 WORLD = []
 
 
-def python(area):
+def w():
     if not WORLD:
         WORLD.append(RestartWorld())
-    WORLD[0].python("process.py", area)
+    return WORLD[0]
+
+
+def python(area):
+    w().python("process.py", area)
 
 
 @test
@@ -57,6 +61,11 @@ def traffic_resumes_a_paused_sandbox():
 @test
 def many_commands_run_at_once():
     python("with_async")
+
+
+@test
+def the_javascript_sdk_connects_again():
+    w().node("process.mjs")
 
 
 if __name__ == "__main__":

@@ -67,12 +67,11 @@ static bool is_kernel_argv(const struct e2b_context *x, const char *text)
 	return same;
 }
 
-/* Does another context of the sandbox have the exec? */
-static bool context_has_exec(const struct e2b *e, const char *sandbox, const char *id)
+bool e2b_is_kernel(const struct e2b *e, const char *sandbox, const char *exec)
 {
 	const struct e2b_context *x = e->contexts[e2b_bucket(sandbox)];
 
-	while (x && strcmp(x->exec_id, id) != 0)
+	while (x && strcmp(x->exec_id, exec) != 0)
 		x = x->next;
 	return x != NULL;
 }
@@ -87,7 +86,7 @@ static bool context_is_kernel(void *ctx, struct exec *exec)
 		return strcmp(row->id, x->exec_id) == 0;
 	return x->state != CONTEXT_READY && row->started_at < x->e2b->restored_at &&
 	       is_kernel_argv(x, row->argv) &&
-	       !context_has_exec(x->e2b, x->sandbox, row->id);
+	       !e2b_is_kernel(x->e2b, x->sandbox, row->id);
 }
 
 static void context_attach(struct e2b_context *x, struct exec *exec)

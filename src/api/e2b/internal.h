@@ -375,6 +375,8 @@ void e2b_contexts_delete(struct call *c);
 void e2b_contexts_restart(struct call *c);
 /* context.c */
 void e2b_forget_contexts(struct e2b *e);
+/* Is the exec the kernel of a context of the sandbox? */
+bool e2b_is_kernel(const struct e2b *e, const char *sandbox, const char *exec);
 
 /* file.c */
 void e2b_file_read(struct call *c);

@@ -307,12 +307,14 @@ static void put_config(struct json *j, const struct e2b_process *p,
 static bool process_list_one(void *ctx, struct exec *exec)
 {
 	struct process_listing *l = ctx;
-	const struct e2b_process *p =
-		process_of(call_e2b(l->call), l->call->route.sandbox, exec);
+	struct e2b *e = call_e2b(l->call);
+	const char *sandbox = l->call->route.sandbox;
+	const struct e2b_process *p = process_of(e, sandbox, exec);
 	int pid = p ? p->pid : exec_pid(exec);
 
-	if (pid == 0 || exec_row(exec)->session)
-		return false;
+	if (pid == 0 || exec_row(exec)->session ||
+	    e2b_is_kernel(e, sandbox, exec_row(exec)->id))
+		return false; /* it is no command of a client */
 	json_open(&l->json, NULL, '{');
 	put_config(&l->json, p, exec);
 	json_int(&l->json, "pid", pid);
