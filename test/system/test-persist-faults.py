@@ -32,13 +32,25 @@ def creations_are_answered_when_they_survive_a_power_cut():
     box = create(persist=True)
     one, many = {**SPEC, "persist": True}, {"sandboxes": [SPEC, {**SPEC, "persist": True}]}
     for path, body in (("/v1/sandboxes", one), ("/v1/sandboxes/batch", many), (f"/v1/sandboxes/{box}/fork", {"count": 2})):
-        before = w.failed("fdatasync")
+        before, known = w.failed("fdatasync"), {b["id"] for b in w.sandboxes()}
         w.fail("fdatasync", errno.EIO)
         r = w.ask("POST", path, body)
         w.page.off()
         ok(r.status >= 500 and w.failed("fdatasync") > before, (path, r))
+        # No client knows them, so none of them stays.
+        until(lambda: {b["id"] for b in w.sandboxes()} == known, w.sandboxes)
         r = w.ask("POST", path, body)  # the control
         eq(r.status, 201, (path, r))
+    # A client that repeats a request finds what the first one created.
+    keyed = {**one, "idempotency_key": "once"}
+    w.fail("fdatasync", errno.EIO)
+    ok(w.ask("POST", "/v1/sandboxes", keyed).status >= 500, "an answer")
+    w.page.off()
+    first = w.ask("POST", "/v1/sandboxes", keyed, status=201).json()["id"]
+    w.fail("fdatasync", errno.EIO)
+    ok(w.ask("POST", "/v1/sandboxes", keyed).status >= 500, "an answer")
+    w.page.off()
+    eq(w.show(first)["state"], "running")
     w.fail("fdatasync", errno.EIO)
     create()  # nothing of it would outlive the machine
     clear()

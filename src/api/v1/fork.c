@@ -47,7 +47,6 @@ static void fork_undo(struct fork *f)
 static void fork_answer(struct call *c, struct sandbox **all, size_t n)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
-	bool synced = false;
 	size_t shown = 0;
 
 	buf_puts(&out, "{\"sandboxes\":[");
@@ -56,11 +55,10 @@ static void fork_answer(struct call *c, struct sandbox **all, size_t n)
 			continue;
 		if (shown++ > 0)
 			buf_puts(&out, ",");
-		synced |= sandbox_persists(all[i]);
 		sandbox_to_json(&out, all[i]);
 	}
 	buf_puts(&out, "]}");
-	call_json_when(c, 201, &out, synced);
+	call_created(c, &out, all, n);
 }
 
 /* All main commands were started, or one could not be. A client that is gone does not

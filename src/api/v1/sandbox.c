@@ -46,8 +46,7 @@ static void sandbox_answer_created(struct call *c, struct sandbox *sandbox)
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 
 	sandbox_to_json(&out, sandbox);
-	/* Otherwise, a power cut could take the row, and then the disk without a row. */
-	call_json_when(c, 201, &out, sandbox_persists(sandbox));
+	call_created(c, &out, &sandbox, 1);
 }
 
 static void fail_create(struct call *c, const struct warren_error *err)
@@ -228,6 +227,7 @@ void v1_create_sandbox(struct call *c)
 struct batch {
 	struct call *call;
 	size_t n, left;
+	struct sandbox **all; /* space for the sandboxes */
 	struct batch_one {
 		struct batch *batch;
 		char id[ID_LEN + 1];
@@ -244,29 +244,27 @@ static void batch_gone(struct call *c)
 	for (size_t i = 0; i < b->n; i++)
 		sandbox_leave(c, &b->one[i].waiter);
 	c->state = NULL;
+	free((void *)b->all);
 	free(b);
 }
 
 static void answer_batch(struct batch *b)
 {
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
-	bool first = true, synced = false;
+	bool first = true;
 
 	buf_puts(&out, "{\"sandboxes\":[");
 	for (size_t i = 0; i < b->n; i++) {
-		struct sandbox *sandbox =
-			sandbox_find(b->call->v1->service, NULL, b->one[i].id);
-
-		if (!sandbox)
+		b->all[i] = sandbox_find(b->call->v1->service, NULL, b->one[i].id);
+		if (!b->all[i])
 			continue;
 		if (!first)
 			buf_puts(&out, ",");
 		first = false;
-		synced |= sandbox_persists(sandbox);
-		sandbox_to_json(&out, sandbox);
+		sandbox_to_json(&out, b->all[i]);
 	}
 	buf_puts(&out, "]}");
-	call_json_when(b->call, 201, &out, synced);
+	call_created(b->call, &out, b->all, b->n);
 }
 
 static void on_one_made(struct sandbox_waiter *w, struct sandbox *sandbox UNUSED,
@@ -283,7 +281,12 @@ static void wait_for_batch(struct call *c, struct sandbox **sandboxes, size_t n,
 {
 	struct batch *b = calloc(1, sizeof(*b) + n * sizeof(b->one[0]));
 
-	if (!b) {
+	if (b)
+		b->all = calloc(n, sizeof(struct sandbox *));
+	if (!b || !b->all) {
+		free(b);
+		if (!body_has(&c->body, "idempotency_key"))
+			sandbox_discard(c->v1->service, sandboxes, n);
 		call_refuse(c, API_ERR_OVERLOADED,
 			    "not enough memory to wait for the sandboxes");
 		return;

@@ -12,7 +12,27 @@ struct promise {
 	struct call *call;
 	int fd, status, error;
 	struct buf out;
+	/* Sandboxes that no client knows if the answer is an error: they are deleted. */
+	size_t n;
+	char (*ids)[ID_LEN + 1];
 };
+
+static void promise_discard(const struct promise *p, struct service *s)
+{
+	/* One after another, because there may be no memory for a list. */
+	for (size_t i = 0; i < p->n; i++) {
+		struct sandbox *sandbox = sandbox_find(s, NULL, p->ids[i]);
+
+		sandbox_discard(s, &sandbox, 1);
+	}
+}
+
+static void promise_free(struct promise *p)
+{
+	buf_done(&p->out);
+	free(p->ids);
+	free(p);
+}
 
 static void promise_sync(void *ctx)
 {
@@ -28,6 +48,8 @@ static void promise_keep(void *ctx)
 	struct call *c = p->call;
 	struct warren_error err = WARREN_ERROR_INIT;
 
+	if (p->error)
+		promise_discard(p, c->v1->service);
 	if (c->req && p->error) {
 		(void)error_errno(&err, p->error, "sync the database");
 		call_fail(c, &err);
@@ -38,36 +60,74 @@ static void promise_keep(void *ctx)
 	}
 	if (p->out.data)
 		explicit_bzero(p->out.data, p->out.len);
-	buf_done(&p->out);
+	promise_free(p);
 	call_unref(c);
-	free(p);
+}
+
+/* NULL: there is no memory. */
+static struct promise *promise_new(int status, const struct buf *body,
+				   struct sandbox *const *all, size_t n)
+{
+	struct promise *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	*p = (struct promise){ .status = status,
+			       .out = BUF_INIT(body ? body->len + 1 : 1),
+			       .ids = calloc(n + 1, sizeof(*p->ids)) };
+	for (size_t i = 0; p->ids && i < n; i++)
+		if (all[i])
+			(void)strcpy(p->ids[p->n++], sandbox_row(all[i])->id);
+	if (body)
+		buf_add(&p->out, body->data, body->len);
+	p->out.failed |= body && body->failed;
+	if (p->ids)
+		return p;
+	promise_free(p);
+	return NULL;
 }
 
 /* Syncing the disk may take a long time, so other clients are served in the meantime. */
-void call_synced(struct call *c, int status, const struct buf *body)
+static void promise_make(struct call *c, int status, const struct buf *body,
+			 struct sandbox **all, size_t n)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct promise *p = calloc(1, sizeof(*p));
+	struct promise *p = promise_new(status, body, all, n);
 	int fd = p ? db_sync_fd(service_db(c->v1->service), &err)
 		   : error_errno(&err, ENOMEM, "answer");
 
 	if (fd < 0) {
-		free(p);
+		if (p)
+			promise_free(p);
+		if (n > 0)
+			sandbox_discard(c->v1->service, all, n);
 		call_fail(c, &err);
 		return;
 	}
-	*p = (struct promise){ .call = call_ref(c),
-			       .fd = fd,
-			       .status = status,
-			       .out = BUF_INIT(body ? body->len + 1 : 1) };
-	if (body)
-		buf_add(&p->out, body->data, body->len);
-	p->out.failed |= body && body->failed;
+	p->call = call_ref(c);
+	p->fd = fd;
 	if (loop_work(service_loop(c->v1->service), c->caller.tenant, promise_sync,
 		      promise_keep, p) < 0) {
 		promise_sync(p);
 		promise_keep(p);
 	}
+}
+
+void call_synced(struct call *c, int status, const struct buf *body)
+{
+	promise_make(c, status, body, NULL, 0);
+}
+
+void call_created(struct call *c, const struct buf *body, struct sandbox **all, size_t n)
+{
+	bool again = json_object_get(c->body.json, "idempotency_key"), persists = false;
+
+	for (size_t i = 0; i < n; i++)
+		persists |= all[i] && sandbox_persists(all[i]);
+	if (persists)
+		promise_make(c, 201, body, all, again ? 0 : n);
+	else
+		call_json(c, 201, body);
 }
 
 void call_json_when(struct call *c, int status, const struct buf *body, bool synced)

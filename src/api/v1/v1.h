@@ -120,6 +120,13 @@ void call_empty(struct call *c, int status);
 void call_synced(struct call *c, int status, const struct buf *body);
 /* The same if @synced, otherwise answer at once. */
 void call_json_when(struct call *c, int status, const struct buf *body, bool synced);
+/*
+ * Answer a request that created @n sandboxes (NULL: gone). If one of them persists, this
+ * waits like call_synced(): otherwise, a power cut could take the row, and then the disk
+ * without a row. If that fails, all are deleted, unless a repetition of the request finds
+ * them (idempotency_key).
+ */
+void call_created(struct call *c, const struct buf *body, struct sandbox **all, size_t n);
 void call_text(struct call *c, const char *type, const void *data, size_t size);
 void call_error(struct call *c, const struct api_error *err);
 void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)
