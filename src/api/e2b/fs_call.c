@@ -220,7 +220,7 @@ void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
 
 char *fs_metadata(const struct files_answer *a)
 {
-	AUTO_BUF struct buf out = BUF_INIT(6U * PROTO_ENTRIES_MAX);
+	AUTO_BUF struct buf out = BUF_INIT((size_t)6 * PROTO_ENTRIES_MAX);
 	struct json j = { .out = &out };
 	struct proto_found found;
 	size_t at = 0, n = strlen(FS_METADATA);

@@ -565,7 +565,7 @@ void e2b_file_write(struct call *c)
 	u->piece = (struct buf)BUF_INIT(4U << 20);
 	u->packed = (struct buf)BUF_INIT(4U << 20);
 	u->seen = (struct buf)BUF_INIT(4U << 20);
-	u->attributes = (struct buf)BUF_INIT(2U * METADATA_MAX);
+	u->attributes = (struct buf)BUF_INIT((size_t)2 * METADATA_MAX);
 	u->out = (struct buf)BUF_INIT(4U << 20);
 	u->turn = (struct loop_task){ .fn = upload_on_turn, .ctx = u };
 	u->json = (struct json){ .out = &u->out };
