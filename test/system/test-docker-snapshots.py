@@ -57,11 +57,11 @@ def marks(w):
 
 
 class PauseProxy(Proxy):
-    """Answers requests to pause or to resume a container itself, if .pause or .unpause is a function."""
-    pause = unpause = None
+    """Answers requests to pause, resume or stop a container itself, if .pause, .unpause or .stop is a function."""
+    pause = unpause = stop = None
 
     def judge(self, data):
-        found = re.match(rb"POST /containers/\w+/((?:un)?pause) ", data)
+        found = re.match(rb"POST /containers/\w+/((?:un)?pause|stop)[ ?]", data)
         rule = getattr(self, found[1].decode()) if found else None
         return rule() if rule else None
 
@@ -188,6 +188,33 @@ def daemon_down(d):
         yield
     finally:
         os.rename(f"{d.socket}.away", d.socket)
+
+
+@test
+def a_failed_hibernation_or_wake_does_not_end_the_sandbox_later():
+    """What such an attempt leaves is removed when the daemon works again, but not the sandbox itself."""
+    with PauseProxy(docker()) as d, world(d) as w:
+        box, written = make(w), []
+
+        def is_well():
+            for _ in range(2):
+                written.append(str(len(written)))
+                eq(sh(w, box, f"echo {written[-1]} >>/srv/x; cat /srv/x").split(), written)
+                w.post(f"/v1/sandboxes/{box}/pause")  # looks for the sandbox, and for what is left of it
+                w.post(f"/v1/sandboxes/{box}/resume")
+        is_well()
+        w.post(f"/v1/sandboxes/{box}/hibernate")
+        with daemon_down(d):
+            for _ in range(2):
+                refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}), 503, "backend_unavailable")
+        is_well()
+        d.stop = lambda: FAILED
+        w.post(f"/v1/sandboxes/{box}/hibernate")
+        refused(w.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["true"]}), 500, None, "it is too early")
+        eq(w.state_of(box), "hibernated")
+        d.stop = None
+        is_well()
+        w.delete(box)
 
 
 @test

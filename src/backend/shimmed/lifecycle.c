@@ -323,16 +323,24 @@ void shimmed_keep_left(struct shimmed *k, const char *id)
 	left_put(&k->left, &sandbox->base);
 }
 
+static int lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox,
+			  struct warren_error *err);
+
 /*
- * Before a sandbox wakes, remove leftovers of an earlier engine that was killed while it
- * saved or woke the sandbox. -EEXIST: the sandbox is awake.
+ * Before a sandbox wakes, remove leftovers: of an attempt to save or wake it that failed,
+ * because they would be removed together with the sandbox later, and of an earlier engine
+ * that was killed meanwhile. -EEXIST: the sandbox is awake.
  */
-static int lifecycle_clear(const struct shimmed *k, const char *id,
-			   struct warren_error *err)
+static int lifecycle_clear(struct shimmed *k, const char *id, struct warren_error *err)
 {
 	struct sandbox_socket_look look = { 0 };
-	int r;
+	struct backend_sandbox *left;
+	int r = 0;
 
+	while (r == 0 && (left = left_take(&k->left, id)))
+		r = lifecycle_undo(k, (struct shimmed_sandbox *)left, err);
+	if (r < 0)
+		return r;
 	if (faccessat(k->dir_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	(void)memcpy(look.id, id, sizeof(look.id));
