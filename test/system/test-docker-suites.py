@@ -149,6 +149,11 @@ def the_overdue_tests_pass_on_docker():
 
 
 @test
+def the_e2b_tests_pass_on_docker():
+    suite("test-e2b-backends", "the_sdk_works", "what_a_backend_cannot_do_is_refused")
+
+
+@test
 def the_escape_tests_pass_on_docker():
     suite("test-escape", *ESCAPES)
 
