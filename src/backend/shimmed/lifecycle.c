@@ -329,7 +329,7 @@ static int lifecycle_undo(struct shimmed *k, struct shimmed_sandbox *sandbox,
 /*
  * Before a sandbox wakes, remove leftovers: of an attempt to save or wake it that failed,
  * because they would be removed together with the sandbox later, and of an earlier engine
- * that was killed meanwhile. -EEXIST: the sandbox is awake.
+ * that was killed in between. -EEXIST: the sandbox is awake.
  */
 static int lifecycle_clear(struct shimmed *k, const char *id, struct warren_error *err)
 {
