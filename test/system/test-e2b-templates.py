@@ -54,6 +54,10 @@ def ask(method, path, body=None, secret=None):
     return w().call(method, path, body, **({"X_API_Key": secret or key()} if secret != "" else {}))
 
 
+def runs(command):
+    return subprocess.run(["pgrep", "-f", f"^{command}"], check=False, capture_output=True).returncode == 0
+
+
 def query(text, *values):
     """Returns the first value of the result."""
     with w().database() as db:
@@ -78,6 +82,20 @@ def a_failure_names_its_step():
 @test
 def a_start_command_runs_in_each_sandbox_before_its_creation_is_answered():
     python("starts")
+
+
+@test
+def a_sandbox_whose_template_is_never_ready_is_deleted_with_its_request():
+    path = start("never", startCmd="sleep 100781", readyCmd="false")
+    eq(ended(path), ("ready", None))
+    for ends in (lambda s: s.close(), lambda s: w().stop() or w().start()):
+        body = b'{"templateID": "never"}'
+        with contextlib.closing(socket.create_connection(("127.0.0.1", w().port))) as s:
+            s.sendall(f"POST /v2/sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {key()}\r\nContent-Type: application/json\r\n"
+                      f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            until(lambda: runs("sleep 100781"), "the start command")
+            ends(s)
+        until(lambda: not runs("sleep 100781") and ask("GET", "/v2/sandboxes")[1] == [], "the end of the sandbox")
 
 
 @test
@@ -204,8 +222,7 @@ def templates_are_listed_and_deleted():
     path = start("listed", "echo begun; sleep 100779")
     logged(path, "begun")
     eq(ask("DELETE", f"/templates/{path.split('/')[2]}")[0], 204)
-    until(lambda: subprocess.run(["pgrep", "-f", "^sleep 100779"], check=False, capture_output=True).returncode == 1,
-          "the end of its command")
+    until(lambda: not runs("sleep 100779"), "the end of its command")
 
 
 @test
@@ -313,7 +330,7 @@ def archives_count_with_the_disk_quota():
         eq(announce(other, url("c"), 5 << 30), 400)
         # A client that goes away leaves nothing.
         with contextlib.closing(socket.create_connection(("127.0.0.1", other.port))) as s:
-            s.sendall(f"PUT {url('c')} HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n".encode() + bytes(1000000))
+            s.sendall(f"PUT {url('c')} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3000000\r\n\r\n".encode() + bytes(1000000))
         until(lambda: announce(other, url("d"), 4 << 20, bytes(4 << 20)) == 200, "the end of the upload")
 
 
@@ -351,8 +368,7 @@ def a_killed_service_has_failed_builds_and_the_others():
     logged(bad, "begun")
     w().kill("api", "warden")
     w().start()
-    until(lambda: subprocess.run(["pgrep", "-f", "^sleep 100780"], check=False, capture_output=True).returncode == 1,
-          "the end of its command")
+    until(lambda: not runs("sleep 100780"), "the end of its command")
     status, reason = ended(bad)
     eq((status, "restarted" in reason["message"]), ("error", True))
     eq(state(good), "ready")

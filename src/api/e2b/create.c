@@ -26,13 +26,8 @@ struct creation {
 	bool repeatable; /* the client can repeat the request with its key */
 	bool again;      /* it has repeated the request */
 	struct template_start start;
-};
-
-/* A new sandbox whose template is starting. */
-struct create_starting {
-	struct call *call; /* a reference */
-	char sandbox[ID_LEN + 1];
-	bool repeatable;
+	/* The sandbox, while the commands of its template start; "": not now. */
+	char starting[ID_LEN + 1];
 };
 
 /* What a request says about its template. */
@@ -270,6 +265,13 @@ static void creation_gone(struct call *c)
 		sandbox_wait_cancel(&k->waiter);
 	else
 		sandbox_wait_abandon(&k->waiter);
+	/* No client knows the sandbox. */
+	if (k->starting[0] && !k->repeatable) {
+		struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, k->starting);
+
+		if (sandbox)
+			sandbox_delete(sandbox, e2b_ignore, NULL);
+	}
 	template_start_done(&k->start);
 	free(k);
 }
@@ -285,43 +287,39 @@ static void create_answer(struct call *c, const struct sandbox *sandbox)
 	call_json(c, 201, &out);
 }
 
-/* The template is ready, or failed to start. */
+/* The template is ready, or failed to start. Nothing is left to do for a client that is
+ * gone. */
 static void create_on_started(void *ctx, int r, const struct warren_error *err)
 {
-	struct create_starting *s = ctx;
-	struct call *c = s->call;
-	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, s->sandbox);
+	struct call *c = ctx;
+	struct creation *k = c->state;
+	struct sandbox *sandbox =
+		k ? sandbox_find(c->v1->service, NULL, k->starting) : NULL;
 
-	if (c->req && (r < 0 || !sandbox))
+	if (k)
+		k->starting[0] = '\0';
+	if (k && (r < 0 || !sandbox))
 		e2b_refuse_as(c, 500, "sandbox_create_refused",
 			      r < 0 ? err->msg
 				    : "the sandbox was deleted in the meantime");
-	else if (c->req)
+	else if (k)
 		create_answer(c, sandbox);
-	if (sandbox && (r < 0 || (!c->req && !s->repeatable)))
+	if (sandbox && r < 0)
 		sandbox_delete(sandbox, e2b_ignore, NULL);
-	free(s);
 	call_unref(c);
 }
 
 static void create_start_template(struct creation *k, struct sandbox *sandbox)
 {
 	struct call *c = k->call;
-	struct create_starting *s;
 
 	if (!k->start.start && !k->start.ready) {
 		create_answer(c, sandbox);
 		return;
 	}
-	s = calloc(1, sizeof(*s));
-	if (!s) {
-		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
-		sandbox_delete(sandbox, e2b_ignore, NULL);
-		return;
-	}
-	*s = (struct create_starting){ .call = call_ref(c), .repeatable = k->repeatable };
-	(void)strcpy(s->sandbox, sandbox_row(sandbox)->id);
-	e2b_start_template(c, sandbox, &k->start, k->again, create_on_started, s);
+	(void)strcpy(k->starting, sandbox_row(sandbox)->id);
+	e2b_start_template(c, sandbox, &k->start, k->again, create_on_started,
+			   call_ref(c));
 }
 
 static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int state)

@@ -150,7 +150,9 @@ static void starting_on_timer(void *ctx)
 	struct starting *s = ctx;
 	struct warren_error err = WARREN_ERROR_INIT;
 
-	if (clock_now() >= s->deadline)
+	if (!s->call->req)
+		starting_end(s, error_set(&err, ECANCELED, "the client is gone"), &err);
+	else if (clock_now() >= s->deadline)
 		starting_end(s,
 			     error_set(&err, ETIMEDOUT,
 				       "the template was not ready after %d seconds: its "
