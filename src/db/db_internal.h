@@ -322,6 +322,8 @@ int sandbox_charged(struct db *db, const char *id, struct charged *ret,
  * Add the cost of @n sandboxes in @state to @charge; @limits are the sums of their
  * limits.
  */
+/* -ENOTSUP: a newer version has written it; -EUCLEAN: it is no state of any version. */
+int sandbox_state_check(int64_t state, struct warren_error *err);
 void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3],
 		    int64_t charge[DB_QUOTA_MAX]);
 

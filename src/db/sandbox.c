@@ -78,6 +78,21 @@ bool sandbox_may_become(enum sandbox_state from, enum sandbox_state to)
 	return states[from].next & (1U << to);
 }
 
+int sandbox_state_check(int64_t state, struct warren_error *err)
+{
+	if (state >= SANDBOX_STATE_MAX)
+		return error_set(err, ENOTSUP,
+				 "a newer version of Warren has written the database: a "
+				 "sandbox has the state %jd, which this version does not "
+				 "know; start the newer version",
+				 (intmax_t)state);
+	if (state < 0)
+		return error_set(err, EUCLEAN,
+				 "the database is damaged: the state of a sandbox is not "
+				 "valid");
+	return 0;
+}
+
 /* ---------------------------------------------------------------- charging */
 
 void sandbox_charge(enum sandbox_state state, int64_t n, const int64_t limits[3],
@@ -106,9 +121,9 @@ int sandbox_charged(struct db *db, const char *id, struct charged *ret,
 	if (r == 0)
 		return error_set(err, ENOENT, "no sandbox '%s'", id);
 	state = column_int(&q, 2);
-	if (state < 0 || state >= SANDBOX_STATE_MAX)
-		return error_set(err, EUCLEAN, "the state of sandbox '%s' is not valid",
-				 id);
+	r = sandbox_state_check(state, err);
+	if (r < 0)
+		return r;
 	*ret = (struct charged){ .seq = column_u64(&q, 0),
 				 .state = (enum sandbox_state)state };
 	(void)strncpy(ret->owner, column_text(&q, 1), DB_NAME_MAX);

@@ -60,11 +60,10 @@ static int sandbox_read_row(const struct query *q, struct sandbox_row *row,
 			    struct warren_error *err)
 {
 	int64_t state = column_int(q, COL_STATE);
+	int r = sandbox_state_check(state, err);
 
-	if (state < 0 || state >= SANDBOX_STATE_MAX)
-		return error_set(
-			err, EUCLEAN,
-			"the database is damaged: the state of a sandbox is not valid");
+	if (r < 0)
+		return r;
 	*row = (struct sandbox_row){
 		.seq = column_u64(q, COL_SEQ),
 		.state = (enum sandbox_state)state,

@@ -242,10 +242,9 @@ static int sum_up(struct db *db, const char *tenant, int64_t charge[DB_QUOTA_MAX
 				     column_int(&sandboxes, 4) };
 		int64_t state = column_int(&sandboxes, 0);
 
-		if (state < 0 || state >= SANDBOX_STATE_MAX)
-			return error_set(
-				err, EUCLEAN,
-				"the database is damaged: the state of a sandbox is not valid");
+		r = sandbox_state_check(state, err);
+		if (r < 0)
+			return r;
 		sandbox_charge((enum sandbox_state)state, column_int(&sandboxes, 1),
 			       limits, charge);
 	}

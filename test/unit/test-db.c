@@ -125,6 +125,29 @@ TEST(a_newer_schema_is_refused_and_not_changed)
 	db_close(db);
 }
 
+TEST(a_state_of_a_newer_version_is_not_called_damage)
+{
+	AUTO_SANDBOX_ROW struct sandbox_row got = { 0 };
+	struct sandbox_row row = a_sandbox(DB_LOCAL);
+	struct db *db;
+
+	state_make();
+	db = state_open();
+	GOOD(insert(db, &row));
+	db = db_close(db);
+	run_sql("UPDATE sandboxes SET state = 99");
+	db = state_open();
+	EQ(db_get_sandbox(db, DB_LOCAL, row.id, &got, &err), -ENOTSUP);
+	OK(strstr(err.msg, "newer version") && strstr(err.msg, "99"));
+	EQ(db_check(db, &err), -ENOTSUP);
+	db = db_close(db);
+	run_sql("UPDATE sandboxes SET state = -1");
+	db = state_open();
+	EQ(db_get_sandbox(db, DB_LOCAL, row.id, &got, &err), -EUCLEAN);
+	OK(strstr(err.msg, "damaged"));
+	db_close(db);
+}
+
 /*
  * Additions of a newer version do not prevent an older one from working: an update can be
  * undone.
