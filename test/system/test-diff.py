@@ -5,8 +5,11 @@ import base64
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import WARREN, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
@@ -199,6 +202,39 @@ def a_long_comparison_delays_nothing_and_ends_with_its_client():
         eq((answer.status, json.loads(answer.read())["code"]), (409, "wrong_state"))
     until(lambda: not comparing(), comparing)
     w.ask("DELETE", "/v1/snapshots/diff-slow", status=204)
+
+
+@test
+def a_stopped_sandbox_hibernates_when_it_has_been_compared():
+    box = w.create(image="host", limits={"disk": "100m"})
+    sh(box, "head -c 30000000 /dev/urandom >/srv/0; mkdir /srv/d; for i in $(seq 100); do ln /srv/0 /srv/d/$i; done")
+    snapshot(box, "diff-stopped")
+    sh(box, "echo x >/srv/x")
+    w.ask("POST", f"/v1/sandboxes/{box}/stop", status=200)
+    answers = {}
+
+    def ask(what, *request):
+        def run():
+            answers[what] = w.client().ask(*request)
+        threads.append(threading.Thread(target=run))
+        threads[-1].start()
+    threads = []
+    ask("diff", "GET", f"/v1/sandboxes/{box}/diff?snapshot=diff-stopped")
+    pid = until(comparing, "it compares").pop()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        ask("hibernate", "POST", f"/v1/sandboxes/{box}/hibernate", {"timeout_ms": 25000})
+        time.sleep(0.5)
+        eq((answers, w.get(f"/v1/sandboxes/{box}")["state"]), ({}, "stopped"))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    for t in threads:
+        t.join()
+    eq({what: r.status for what, r in answers.items()}, {"diff": 200, "hibernate": 200}, answers)
+    eq([c["path"] for c in answers["diff"].json()["changes"]], ["/srv/x"])
+    eq(w.get(f"/v1/sandboxes/{box}")["state"], "hibernated")
+    w.delete(box)
+    w.ask("DELETE", "/v1/snapshots/diff-stopped", status=204)
 
 
 @test

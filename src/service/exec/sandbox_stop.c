@@ -191,6 +191,10 @@ static void stop_go(struct sandbox *sandbox)
 
 	op->waits = false;
 	sandbox->on_brief_ended = NULL;
+	if (sandbox_state_is_stopped(sandbox->row.state)) {
+		stop_end(sandbox, 0, NULL);
+		return;
+	}
 	main_command_ends_within(
 		sandbox, op->job->to == SANDBOX_HIBERNATING ? grace_ms + LATE_MS : 0);
 	if (grace_ms == 0) {
@@ -316,6 +320,14 @@ static bool stop_step_back(struct sandbox_job *job)
 	return true;
 }
 
+/* Before its files are saved, uses of a stopped sandbox end too: comparisons. */
+static bool stop_waits_for_uses(const struct sandbox_job *job)
+{
+	return job->to == SANDBOX_HIBERNATING && job->sandbox->hibernating &&
+	       job->sandbox->n_brief > 0 &&
+	       sandbox_state_is_stopped(job->sandbox->row.state);
+}
+
 static void begin_stop(struct sandbox_job *job)
 {
 	struct sandbox *sandbox = job->sandbox;
@@ -323,7 +335,7 @@ static void begin_stop(struct sandbox_job *job)
 	struct stop_op *op;
 	int r = 0;
 
-	if (sandbox_state_is_stopped(sandbox->row.state) ||
+	if ((sandbox_state_is_stopped(sandbox->row.state) && !stop_waits_for_uses(job)) ||
 	    sandbox->row.state == SANDBOX_ON_DISK ||
 	    !sandbox_is_due(sandbox, job->cause)) {
 		/* From now on it is stopped because a client requested it. */
@@ -333,7 +345,8 @@ static void begin_stop(struct sandbox_job *job)
 		sandbox_job_end(job, r, &err);
 		return;
 	}
-	if (sandbox->row.state != SANDBOX_RUNNING || sandbox->conn < 0) {
+	if ((sandbox->row.state != SANDBOX_RUNNING || sandbox->conn < 0) &&
+	    !stop_waits_for_uses(job)) {
 		bool runs = sandbox->row.state == SANDBOX_RUNNING;
 
 		sandbox_job_end(job,
