@@ -49,7 +49,9 @@ struct cell {
 	uint64_t n;
 	struct buf request; /* for the kernel; empty after it was sent */
 	uint64_t kept;      /* bytes of events that are counted for the client's tenant */
+	struct buf out;     /* events that are sent together: cell_flush() */
 	bool begun;         /* the response has begun */
+	bool torn;          /* a part of a line was sent */
 	struct loop_timer *timer;
 };
 
@@ -131,9 +133,10 @@ void context_run(struct e2b_context *x, struct call *c, json_t *env, const char 
 		 const char *language);
 /* Is there a client for events of the cell that runs? */
 bool context_is_heard(const struct e2b_context *x);
-/* Send a line to the client of a cell; its end is added. */
+/* Send a short line to the client of a cell, with cell_flush(); its end is added. */
 void cell_send(struct cell *k, const char *line, size_t n);
-/* Send a part of a line. */
+void cell_flush(struct cell *k);
+/* Send a part of a line at once. */
 void cell_write(struct cell *k, const char *data, size_t n);
 /* Send an error as an event. */
 void cell_send_error(struct cell *k, const char *name, const char *why);

@@ -20,6 +20,7 @@ static void cell_free(struct cell *k)
 {
 	k->timer = loop_timer_free(k->timer);
 	buf_done(&k->request);
+	buf_done(&k->out);
 	free(k);
 }
 
@@ -59,16 +60,32 @@ void cell_write(struct cell *k, const char *data, size_t n)
 	loop_timer_set(k->timer, KEEPALIVE_MS);
 }
 
+/* The response cannot continue. */
+static void cell_abort(struct cell *k)
+{
+	if (cell_has_client(k))
+		http_abort(k->call->req);
+	k->begun = false; /* there is nothing to complete */
+}
+
+void cell_flush(struct cell *k)
+{
+	if (k->out.failed)
+		cell_abort(k);
+	else if (k->out.len > 0)
+		cell_write(k, k->out.data, k->out.len);
+	buf_done(&k->out);
+	k->out = (struct buf)BUF_INIT(2 * CONTEXT_SHORT_MAX + 2);
+}
+
 void cell_send(struct cell *k, const char *line, size_t n)
 {
-	AUTO_BUF struct buf out = BUF_INIT(2UL * CONTEXT_SHORT_MAX);
-
-	buf_add(&out, line, n);
-	buf_puts(&out, "\n");
-	if (!out.failed)
-		cell_write(k, out.data, out.len);
-	else if (cell_has_client(k))
-		http_abort(k->call->req);
+	if (!cell_has_client(k))
+		return;
+	buf_add(&k->out, line, n);
+	buf_puts(&k->out, "\n");
+	if (k->out.len > CONTEXT_SHORT_MAX)
+		cell_flush(k);
 }
 
 static void cell_send_text(struct cell *k, const char *line)
@@ -98,8 +115,10 @@ void cell_send_end(struct cell *k)
 /* The response is complete, or the client is gone. */
 static void cell_detach(struct cell *k)
 {
-	struct call *c = TAKE_PTR(k->call);
+	struct call *c;
 
+	cell_flush(k);
+	c = TAKE_PTR(k->call);
 	if (!c)
 		return;
 	c->state = NULL;
@@ -111,10 +130,8 @@ static void cell_detach(struct cell *k)
 /* Answer the client of a cell with an error. */
 static void cell_fail(struct cell *k, const char *name, const char *why)
 {
-	const struct e2b_context *x = k->context;
-
-	if (cell_has_client(k) && x->first == k && x->line.sent > 0) {
-		http_abort(k->call->req); /* in the middle of a line */
+	if (k->torn) {
+		cell_abort(k);
 	} else {
 		cell_send_error(k, name, why);
 		cell_send_end(k);
@@ -209,8 +226,10 @@ static void cell_on_timer(void *ctx)
 		context_replace(x);
 		return;
 	}
-	if (!x->blocked && !(x->first == k && x->line.complete))
+	if (!x->blocked && !(x->first == k && x->line.complete)) {
 		cell_send_text(k, "{\"type\":\"keepalive\"}");
+		cell_flush(k);
+	}
 	loop_timer_set(k->timer, KEEPALIVE_MS);
 }
 
@@ -263,6 +282,7 @@ static struct cell *cell_new(struct e2b_context *x, struct call *c, json_t *env,
 	k->context = x;
 	k->n = ++x->n;
 	k->request = (struct buf)BUF_INIT(REQUEST_MAX);
+	k->out = (struct buf)BUF_INIT(2 * CONTEXT_SHORT_MAX + 2);
 	cell_write_request(k, env, code, language);
 	if (k->request.failed || !http_keep(c->req, k->request.len)) {
 		cell_free(k);

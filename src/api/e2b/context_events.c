@@ -129,6 +129,7 @@ static bool context_send_line(struct e2b_context *x)
 		cell_send(x->first, l->text.data, l->text.len);
 		return true;
 	}
+	cell_flush(x->first);
 	buf_puts(&l->text, "\n");
 	l->complete = true;
 	return false;
@@ -185,7 +186,8 @@ static void context_push(struct e2b_context *x)
 	else
 		cell_write(x->first, l->text.data + l->sent, n < PUSH_MAX ? n : PUSH_MAX);
 	l->sent += n < PUSH_MAX ? n : PUSH_MAX;
-	if (l->sent < l->text.len)
+	x->first->torn = l->sent < l->text.len;
+	if (x->first->torn)
 		return;
 	rest = x->rest;
 	x->rest = (struct buf)BUF_INIT(READ_MAX);
@@ -193,6 +195,8 @@ static void context_push(struct e2b_context *x)
 	if (rest.failed && context_is_heard(x))
 		http_abort(x->first->call->req);
 	context_take(x, rest.data, rest.len);
+	if (x->first)
+		cell_flush(x->first);
 }
 
 /* Read a piece of output; false: there is no more now. */
@@ -219,6 +223,8 @@ static bool context_read(struct e2b_context *x)
 		context_take(x, room, o.size);
 	else if (o.stream == 2)
 		buf_add(&x->reason, room, o.size);
+	if (x->first)
+		cell_flush(x->first);
 	return true;
 }
 

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import socket
 import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import e2b
@@ -269,6 +271,29 @@ def lies(s):
     s.run_code(event + "('{\"type\":\"end_of_execution\"}')\nimport time\ntime.sleep(0.5)\nprint('late')\n'late'")
     r = s.run_code("'next'")
     eq((r.text, r.logs.stdout, r.error), ("next", [], None))
+    # The kernel is restarted in the middle of a long event: the connection is cut, and not continued with an error.
+    url = urllib.parse.urlparse(os.environ["E2B_SANDBOX_URL"])
+    context = s.create_code_context()
+    body = json.dumps({"code": f"{event}('{line}' % ('x' * (15 << 20)))", "context_id": context.id}).encode()
+    with socket.create_connection((url.hostname, url.port), timeout=30) as c:
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        c.sendall((f"POST /execute HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: {s.sandbox_id}\r\nE2b-Sandbox-Port: 49999\r\n"
+                   f"X-Access-Token: {token(s)['X-Access-Token']}\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body)
+        got = c.recv(65536)
+        while len(got) < 500_000:
+            got += c.recv(65536)
+        s.restart_code_context(context)
+        while True:
+            try:
+                more = c.recv(1 << 20)
+            except ConnectionResetError:
+                break
+            got += more[-100:]
+            if not more:
+                break
+    eq((b"KernelStopped" in got, got.endswith(b"0\r\n\r\n")), (False, False), "the rest of the response")
+    eq(s.run_code("1", context=context).text, "1")
+    s.remove_code_context(context)
     # A kernel that does not read: its cells end, when their clients leave, and the next cell gets another kernel.
     s.run_code("x = 1")
     pid = kernels(s)[0]
