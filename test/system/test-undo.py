@@ -369,6 +369,39 @@ def a_paused_sandbox_can_be_restored_and_one_that_hibernated_not():
 
 
 @test
+def a_copy_counts_as_disk_of_its_tenant():
+    with World(config="quota:\n  disk: 100m\n") as other:
+        token = other.token("read", "write", "exec", "files", tenant="small")
+        box = other.create(image="host", limits={"memory": "256m", "disk": "64m"}, token=token)
+        at = f"/v1/sandboxes/{box}"
+
+        def run(text):
+            return other.ask("POST", f"{at}/run", {"argv": ["sh", "-c", text], "undoable": True}, token=token)
+
+        def fits(size):
+            r = other.ask("POST", "/v1/sandboxes", {"image": "host", "limits": {"memory": "64m", "disk": size}}, token=token)
+            if r.status == 201:
+                other.delete(r.json()["id"])
+            else:
+                refused(r, 429, "quota_exceeded", "disk")
+            return r.status == 201
+        eq(run("head -c 20000000 /dev/zero >/srv/x").status, 200)
+        eq(fits("34m"), True)  # the first copy is nearly empty
+        for _ in range(3):  # each copy replaces the one before
+            eq(run("true").status, 200)
+            eq((fits("32m"), fits("8m")), (False, True))
+        eq(run("head -c 20000000 /dev/zero >/srv/y").status, 200)
+        refused(run("echo more >>/srv/x"), 429, "quota_exceeded", "disk")
+        eq(other.ask("POST", f"{at}/undo", token=token).status, 200)  # the command before that one
+        eq(other.ask("GET", f"{at}/files", query={"path": "/srv/y"}, token=token).status, 404)
+        eq(fits("34m"), True)
+        eq(run("true").status, 200)
+        other.ask("POST", f"{at}/hibernate", status=200, token=token)
+        eq(fits("34m"), True)  # the copy is gone
+        other.delete(box)
+
+
+@test
 def only_the_tenant_of_a_sandbox_can_undo_its_commands():
     box = w.create(image="host")
     sh(box, "echo 1 >/srv/x", undoable=True)

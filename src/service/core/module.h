@@ -148,6 +148,8 @@ struct sandbox {
 	} undo_command, undo_former;
 	/* Does the warden keep it? The second is for a copy that cannot be made. */
 	bool undo_has_former, undo_had_former;
+	struct db_hold *undo_hold; /* charges the tenant for the size of the copy */
+	uint64_t undo_bytes;       /* that size */
 	bool gates;      /* the sandbox's init supports gates (proto_spawn.gate) */
 	bool workers;    /* the sandbox's init starts file workers */
 	bool exec_files; /* the sandbox's init supports PROTO_SPAWN_FILE */

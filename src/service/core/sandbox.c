@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "service/core/internal.h"
+#include "service/core/undo.h"
 
 /* Check at least this often, because timers stop while the machine sleeps. */
 #define LOOK_MS 600000
@@ -169,6 +170,7 @@ void sandbox_free(struct sandbox *sandbox)
 	init_conn_close(sandbox, &gone);
 	reconnect_sandbox_gone(sandbox);
 	lease_end(s, LEASE_DESCRIPTORS, &sandbox->descriptors);
+	undo_is_new(sandbox);
 	ROOMS_CALL(s, gone, sandbox);
 	file_queue_free(sandbox);
 	(void)LIST_REMOVE_BY(*sandbox_bucket(s, sandbox->row.id), sandbox, hash_next);
@@ -266,6 +268,8 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	if (r < 0)
 		return r;
 	sandbox_moved(sandbox, to);
+	if (sandbox_state_is_over(to) || sandbox_state_sleeps(to))
+		undo_is_new(sandbox); /* the copy has ended with its processes */
 	if (to == SANDBOX_RUNNING)
 		sandbox_renew(sandbox);
 	if (sandbox_state_is_over(to) || sandbox_state_is_stopped(to))

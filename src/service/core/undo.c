@@ -63,6 +63,33 @@ static void undo_has_none(struct sandbox *sandbox)
 {
 	sandbox->undo = UNDO_NONE;
 	sandbox->undo_has_former = false;
+	sandbox->undo_hold = db_release(sandbox->service->db, sandbox->undo_hold);
+}
+
+/*
+ * Charge the tenant for the last copy. The one before is there only until the command has
+ * started, and is not charged.
+ */
+static int undo_charge(struct sandbox *sandbox, uint64_t bytes, struct warren_error *err)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct db *db = sandbox->service->db;
+	uint64_t uses[DB_QUOTA_MAX] = { [DB_QUOTA_DISK] = bytes };
+	bool before = sandbox->undo_hold;
+	int r;
+
+	sandbox->undo_hold = db_release(db, sandbox->undo_hold);
+	r = db_hold(db, sandbox->row.owner, uses, &sandbox->undo_hold, err);
+	if (r == 0) {
+		sandbox->undo_bytes = bytes;
+		return 0;
+	}
+	sandbox->service->metrics.denied += r == -EDQUOT;
+	uses[DB_QUOTA_DISK] = sandbox->undo_bytes;
+	if (before)
+		survive(sandbox->service, db_hold(db, sandbox->row.owner, uses,
+						  &sandbox->undo_hold, &ignored));
+	return r;
 }
 
 void undo_is_new(struct sandbox *sandbox)
@@ -174,15 +201,20 @@ struct undo_settle_op {
 	void *ctx;
 };
 
-static void undo_on_kept(void *ctx, const struct warren_error *failure,
-			 const char *data UNUSED, size_t size UNUSED, int fd)
+static void undo_on_kept(void *ctx, const struct warren_error *failure, const char *data,
+			 size_t size, int fd)
 {
 	struct sandbox_job *job = ctx;
 	struct undo_settle_op *op = job->ctx;
 	struct sandbox *sandbox = job->sandbox;
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct warren_saved saved = { 0 };
+	int r;
 
 	if (fd >= 0)
 		(void)close(fd);
+	if (!failure && size == sizeof(saved))
+		(void)memcpy(&saved, data, sizeof(saved));
 	/* After a failure, an earlier copy may still be there. */
 	sandbox->undo = failure ? UNDO_UNKNOWN : UNDO_KEPT;
 	if (!failure) {
@@ -200,7 +232,8 @@ static void undo_on_kept(void *ctx, const struct warren_error *failure,
 		sandbox->undo_spoiled = false;
 		undo_spoil(sandbox);
 	}
-	sandbox_job_end(job, failure ? -failure->code : op->number, failure);
+	r = failure ? -failure->code : undo_charge(sandbox, saved.bytes, &err);
+	sandbox_job_end(job, r < 0 ? r : op->number, failure ? failure : &err);
 }
 
 static void undo_ask(struct sandbox_job *job, uint32_t type,
