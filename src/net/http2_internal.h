@@ -2,10 +2,11 @@
 /*
  * http2_internal.h - connections and streams of HTTP/2
  *
- *	http2_conn.c    a connection: frames in both directions, streams, deadlines,
- *floods http2_body.c    a stream: the body of its request http2_head.c    turns a list of
- *header fields into the head of a request http2_answer.c  sends responses: struct
- *http_protocol for HTTP/2
+ *	http2_conn.c    a connection: frames in both directions, deadlines, floods
+ *	http2_stream.c  a stream: its request, its deadline and its end
+ *	http2_body.c    the body of the request of a stream
+ *	http2_head.c    turns a list of fields into the head of a request
+ *	http2_answer.c  sends responses: struct http_protocol for HTTP/2
  *
  * nghttp2 parses frames, compresses headers and counts windows. These files connect it to
  * struct stream below and to struct request above, and limit what a client can use.

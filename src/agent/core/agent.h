@@ -23,6 +23,8 @@
  *	open_connect.c	OPEN and CONNECT, and the dispatch of requests about files
  *	files.c		SCAN, CHANGE and WATCH; paths, and the privileges of a user
  *	file_write.c	WRITE
+ *	attributes.c	extended attributes of files
+ *	pseudo_file.c	copies of files in /proc and similar filesystems
  *	privileges.c	init's user and privileges
  *
  * In src/agent/guest, for the first process of a docker or gVisor sandbox:
