@@ -117,7 +117,7 @@ def restarts(s):
         s.pty.send_stdin(pty.pid, b"stty size; exit 4\n")
         e = raises(e2b.CommandExitException, lambda: again.wait(on_pty=data.append))  # pylint: disable=cell-var-from-loop
         eq((e.exit_code, b"30 100" in b"".join(data)), (4, True))
-        eq(pids(s), [])
+        until(lambda: pids(s) == [], "the end of all commands")
         eq(s.commands.kill(counter.pid), False)
         raises(e2b.NotFoundException, lambda: s.commands.connect(999999))
 
@@ -136,11 +136,11 @@ def late(s):
     eq([o.wait().stdout for o in [h, *others]], ["to all\n"] * 6)
     # A long request is not kept, but the command works, and is in the list.
     h = s.commands.run("sleep 1000", background=True, envs={"LONG": "x" * 100_000, "SHORT": "y"})
-    listed = s.commands.list()[0]
+    listed = next(p for p in s.commands.list() if p.pid == h.pid)
     eq((listed.pid, listed.cmd, listed.args[-1]), (h.pid, "/bin/bash", "sleep 1000"))
     h.kill()
     h = s.commands.run("sleep 1000", background=True, envs={"SHORT": "y"}, cwd="/tmp")
-    listed = s.commands.list()[0]
+    listed = next(p for p in s.commands.list() if p.pid == h.pid)
     eq((listed.envs, listed.cwd), ({"SHORT": "y"}, "/tmp"))
     h.kill()
     # 300 commands: the newest 256 results are kept.
