@@ -32,6 +32,7 @@
 #include "api/record.h"
 #include "api/swerex/swerex.h"
 #include "api/v1/v1.h"
+#include "base/boot.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "daemon/log.h"
@@ -501,16 +502,6 @@ static uint64_t inotify_limit(const char *here, const char *all)
 	return a && (!b || a < b) ? a : b;
 }
 
-/* Write the boot id; "" if it is not known. */
-static void read_boot_id(char *ret, size_t size)
-{
-	AUTO_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
-
-	ret[n < 0 ? 0 : n] = '\0';
-	ret[strcspn(ret, " \n")] = '\0';
-}
-
 /*
  * The first engine of this name creates its lock file, in a directory that ends with the
  * machine. Later ones only open it.
@@ -534,9 +525,9 @@ static void api_read_run(const struct api_birth *b, const char *boot,
 
 /* Read the files that a confined process cannot read. */
 static void api_read_limits(const struct api_birth *b, struct service_options *options,
-			    char *boot, size_t size)
+			    char boot[BOOT_ID_SIZE])
 {
-	read_boot_id(boot, size);
+	boot_id_read(boot);
 	api_read_run(b, boot, options);
 	options->watches_max = inotify_limit("/proc/sys/user/max_inotify_instances",
 					     "/proc/sys/fs/inotify/max_user_instances");
@@ -557,10 +548,10 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 					   .code_warm = (unsigned)c->code_warm,
 					   .backends = b->backends,
 					   .modules = service_modules };
-	char boot[64];
+	char boot[BOOT_ID_SIZE];
 	int r = 0;
 
-	api_read_limits(b, &options, boot, sizeof(boot));
+	api_read_limits(b, &options, boot);
 	if (c->tls_cert[0])
 		r = tls_new(&a->tls, err);
 	if (r == 0 && a->tls)

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
+#include "base/boot.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -384,10 +385,61 @@ static int base_layer_build(int root, enum skel_kind kind, struct warren_error *
 
 /* ----------------------------------------------------- search and removal */
 
-/* Remove layers of this kind that no process has locked, including incomplete ones. */
+#define NEW "-new-" /* in the name of a layer that is not complete */
+
+/*
+ * Sandboxes outlive the process that opened their layer, and nothing shows from outside
+ * which layers are part of their root. But none outlives the machine: next to a layer is
+ * the id of the boot in which it was used last, and only layers of earlier boots are
+ * removed.
+ */
+static void mark_name(const char *name, char ret[64])
+{
+	(void)snprintf(ret, 64, "%.40s.boot", name);
+}
+
+/* A layer without a mark is never removed, but one with an old mark is. */
+static int base_layer_mark(int dir, const char *name)
+{
+	char now[BOOT_ID_SIZE], before[BOOT_ID_SIZE] = "", mark[64];
+	AUTO_CLOSE int fd = -1;
+
+	boot_id_read(now);
+	mark_name(name, mark);
+	(void)fd_read_file_at(dir, mark, before, sizeof(before));
+	if (strcmp(now, before) == 0)
+		return 0;
+	if (unlinkat(dir, mark, 0) < 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(dir, mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd >= 0)
+		(void)fd_write_all(fd, now, strlen(now));
+	return 0;
+}
+
+/* Is it certain that no sandbox uses the layer, which this process has locked? */
+static bool base_layer_is_unused(int dir, const char *name, enum skel_kind kind)
+{
+	char now[BOOT_ID_SIZE], used[BOOT_ID_SIZE] = "", mark[64];
+	size_t n = strlen(kind_names[kind]);
+
+	if (strncmp(name + n, NEW, strlen(NEW)) == 0)
+		return true; /* it was never complete */
+	boot_id_read(now);
+	mark_name(name, mark);
+	(void)fd_read_file_at(dir, mark, used, sizeof(used));
+	if (now[0] && strlen(used) == strlen(now))
+		return strcmp(used, now) != 0;
+	/* A version that wrote no mark created it, and its sandboxes may still live. */
+	(void)base_layer_mark(dir, name);
+	return false;
+}
+
+/* Remove layers of this kind that are not in use, including incomplete ones. */
 static void discard_old(int dir, enum skel_kind kind, const char *current)
 {
 	size_t n = strlen(kind_names[kind]);
+	char mark[64];
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;
@@ -400,8 +452,12 @@ static void discard_old(int dir, enum skel_kind kind, const char *current)
 			continue;
 		fd = openat(dir, e->d_name,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+		    base_layer_is_unused(dir, e->d_name, kind)) {
 			copy_remove_tree(dir, e->d_name);
+			mark_name(e->d_name, mark);
+			(void)unlinkat(dir, mark, 0);
+		}
 	}
 	if (d)
 		(void)closedir(d);
@@ -411,6 +467,7 @@ static int base_layer_open_locked(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
+	int r;
 
 	if (fd < 0)
 		return -errno;
@@ -419,7 +476,8 @@ static int base_layer_open_locked(int dir, const char *name)
 	/* It was discarded between the two calls. */
 	if (fstatat(dir, name, &st, 0) < 0)
 		return -ENOENT;
-	return TAKE_FD(fd);
+	r = base_layer_mark(dir, name);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 static int make_layer(int dir, const char *name, enum skel_kind kind,
@@ -430,7 +488,7 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 	int r;
 
 	id_make(id);
-	(void)snprintf(temp, sizeof(temp), "%s-new-%s", kind_names[kind], id);
+	(void)snprintf(temp, sizeof(temp), "%s" NEW "%s", kind_names[kind], id);
 	if (mkdirat(dir, temp, 0755) < 0)
 		return error_errno(err, errno, "create a layer");
 	fd = openat(dir, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -5,14 +5,16 @@
 Prints TAP. A request that cannot be granted gets an answer with the reason; if a retry cannot succeed, the answer
 does not suggest one.
 """
+import ctypes
 import io
 import os
+import subprocess
 import sys
 import tarfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from checks import CLONE_NEWNS, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
 from serve_world import World, check_error, until  # pylint: disable=wrong-import-position
 
 def deep(n, name="f"):
@@ -58,6 +60,32 @@ def reading_output_past_its_end_is_an_error():
                 ok("6" in said["message"] and str(past) in said["message"], said)
     check_error(w.ask("GET", f"{path}?format=sse", headers={"Last-Event-ID": "7"}), 416, "range_not_satisfiable")
     w.delete(box)
+
+
+def private_etc():
+    """For the service: a mount namespace in which /etc can be changed without changing the machine."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) < 0:
+        os._exit(1)
+    for command in (["mount", "--make-rprivate", "/"], ["mount", "-t", "tmpfs", "etc", "/mnt"], ["mkdir", "/mnt/u", "/mnt/w"],
+                    ["mount", "-t", "overlay", "etc", "-o", "lowerdir=/etc,upperdir=/mnt/u,workdir=/mnt/w", "/etc"]):
+        subprocess.run(command, check=True)
+
+
+@test
+def sandboxes_keep_their_files_when_the_machine_changes():
+    with World(limits=private_etc) as other:
+        boxes = [other.create()]
+        for i in range(3):
+            subprocess.run(["nsenter", "-t", str(other.process.pid), "-m", "sh", "-c",
+                            f"echo warren-test-{i}:x:{900 + i}:{900 + i}::/:/bin/sh >>/etc/passwd"], check=True)
+            # Sandboxes that were prepared before are used first.
+            until(lambda: boxes.append(other.create()) or
+                  other.run(boxes[-1], "grep -c warren-test- /etc/passwd")["stdout"] == f"{i + 1}\n", "the change")
+        for box in boxes:
+            found = other.run(box, "ls / /usr | wc -l")["stdout"]
+            ok(int(found or 0) > 20, f"{box}: {found!r}")
+            other.delete(box)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 
+#include "base/boot.h"
 #include "base/fd.h"
 #include "lib/sandbox.h"
 
@@ -197,9 +198,18 @@ TEST(a_layer_is_built_once_and_shared)
 	image_close(&b);
 }
 
-/* Creating a layer removes an incomplete one of a dead process, but not one in use. */
+/*
+ * Creating a layer removes an incomplete one of a dead process, and those that were used
+ * only before the machine was started. Sandboxes may still use all others.
+ */
 TEST(an_outdated_layer_is_removed)
 {
+	static const char *const kept[] = { "host-0123456789abcdef",
+					    "host-1123456789abcdef", "layers" };
+	static const char *const removed[] = { "host-new-bcdfghjklmnp",
+					       "host-2123456789abcdef",
+					       "host-2123456789abcdef.boot" };
+	char boot[BOOT_ID_SIZE];
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_FREE char *state = sandbox_path("old-state");
 	struct image image;
@@ -207,12 +217,19 @@ TEST(an_outdated_layer_is_removed)
 	EQ(mkdir(state, 0755), 0);
 	EQ(mkdir(sandbox_path("old-state/host-new-bcdfghjklmnp"), 0755), 0);
 	sandbox_put(sandbox_path("old-state/host-new-bcdfghjklmnp/file"), "x", 0644);
-	EQ(mkdir(sandbox_path("old-state/host-0123456789abcdef"), 0755), 0);
+	EQ(mkdir(sandbox_path("old-state/host-0123456789abcdef"), 0755), 0); /* no mark */
+	EQ(mkdir(sandbox_path("old-state/host-1123456789abcdef"), 0755), 0);
+	boot_id_read(boot);
+	sandbox_put(sandbox_path("old-state/host-1123456789abcdef.boot"), boot, 0644);
+	EQ(mkdir(sandbox_path("old-state/host-2123456789abcdef"), 0755), 0);
+	boot[0] = boot[0] == '0' ? '1' : '0';
+	sandbox_put(sandbox_path("old-state/host-2123456789abcdef.boot"), boot, 0644);
 	EQ(mkdir(sandbox_path("old-state/layers"), 0755), 0); /* somebody else's */
 	GOOD(image_open("host", state, &image, &err));
-	EQ(access(sandbox_path("old-state/host-new-bcdfghjklmnp"), F_OK), -1);
-	EQ(access(sandbox_path("old-state/host-0123456789abcdef"), F_OK), -1);
-	EQ(access(sandbox_path("old-state/layers"), F_OK), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(removed); i++)
+		EQ(access(sandbox_path("old-state/%s", removed[i]), F_OK), -1);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		EQ(access(sandbox_path("old-state/%s", kept[i]), F_OK), 0);
 	image_close(&image);
 }
 
