@@ -527,11 +527,14 @@ static int volume_mkdir(int root, const struct warden_proto_volume *m, struct bu
 	if (mkdirat(p.dir, p.name, 0700) == 0) {
 		r = volume_own_dir(p.dir, p.name, m);
 	} else {
-		struct stat st;
+		AUTO_CLOSE int fd = -1;
 
 		r = -errno;
-		if (r == -EEXIST && parents && fstatat(p.dir, p.name, &st, 0) == 0 &&
-		    S_ISDIR(st.st_mode))
+		/* A link to a directory of the volume is good enough, any other is not.
+		 */
+		if (r == -EEXIST && parents)
+			fd = volume_open_path(root, m->path, O_PATH | O_DIRECTORY);
+		if (fd >= 0)
 			r = 0;
 	}
 	if (r == 0)

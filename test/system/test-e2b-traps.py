@@ -451,6 +451,82 @@ def identity_and_null_mean_nothing():
 
 
 @test
+def a_key_without_exec_and_files_does_not_open_a_sandbox():
+    with sandbox() as box:
+        at = f"/sandboxes/{box['sandboxID']}"
+        for scopes in (("read",), ("read", "write"), ("read", "write", "exec"), ("read", "write", "files")):
+            weak = w().key(*scopes)
+            for method, path in (("POST", "/v2/sandboxes"), ("POST", "/sandboxes"), ("POST", f"{at}/connect"),
+                                 ("POST", f"/v2{at}/connect"), ("POST", f"{at}/fork"), ("POST", f"{at}/resume")):
+                r = control(method, path, {}, **{"X-API-Key": weak})
+                eq((r.status, "Token" in r.body.decode()), (403, False), f"{path} with {scopes}")
+            r = control("GET", at, **{"X-API-Key": weak})
+            eq((r.status, r.json().get("envdAccessToken")), (200, None), scopes)
+        eq(control("GET", at).json()["envdAccessToken"], box["envdAccessToken"])
+
+
+@test
+def contexts_of_sandboxes_of_other_apis_are_not_public():
+    plain = w().create()
+    with sandbox() as box:
+        for sandbox_id, status in ((plain, 502), (box["sandboxID"], 200)):
+            r = ask("GET", "/contexts", None, {"E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": "49999"})
+            eq(r.status, status, r)
+    w().delete(plain)
+
+
+@test
+def watches_beyond_a_quota_are_refused():
+    with sandbox() as one, sandbox() as two, sandbox() as three:
+        answers = [rpc(box, "filesystem.Filesystem/CreateWatcher", {"path": "/tmp"}) for box in (one, two, three)
+                   for _ in range(60)]
+        refused = {r.json()["message"] for r in answers if (r.status, r.json().get("code")) == (429, "resource_exhausted")}
+        eq([r for r in answers if r.status not in (200, 429)], [])
+        ok(any("cannot have more" in m for m in refused), refused)
+
+
+@test
+def a_watch_ends_with_many_changes_waiting():
+    with sandbox() as box:
+        run(box, "mkdir -p /tmp/w")
+        r = rpc(box, "filesystem.Filesystem/CreateWatcher", {"path": "/tmp/w", "includeEntry": True})
+        eq(r.status, 200, r)
+        run(box, "cd /tmp/w; touch $(seq 3500)")
+        eq(control("DELETE", f"/sandboxes/{box['sandboxID']}").status, 204)
+    with sandbox() as box:
+        eq(run(box, "echo alive"), "alive\n")
+
+
+@test
+def input_that_a_command_does_not_read_is_limited():
+    with sandbox() as box:
+        c = send("POST", "/process.Process/Start",
+                 framed({"process": {"cmd": "/bin/sh", "args": ["-c", "while [ ! -e /tmp/go ]; do sleep 0.1; done; wc -c"]}}),
+                 plane(box, **{"Content-Type": STREAM}))
+        first = c.getresponse().read1()
+        pid = json.loads(first[5:5 + struct.unpack(">I", first[1:5])[0]])["event"]["start"]["pid"]
+        message = json.dumps({"process": {"pid": pid}, "input": {"stdin": base64.b64encode(b"x" * 700000).decode()}})
+        statuses = []
+        for _ in range(20):  # a client that leaves without an answer
+            part = send("POST", "/process.Process/SendInput", message, plane(box, **{"Content-Type": "application/json"}))
+            part.sock.settimeout(0.3)
+            try:
+                statuses.append(part.getresponse().status)
+            except TimeoutError:
+                statuses.append(None)
+            part.close()
+        ok(statuses[0] is None and statuses[-1] == 429, statuses)
+        small = json.dumps({"process": {"pid": pid}, "input": {"stdin": "eA=="}})
+        eq(rpc(box, "process.Process/CloseStdin", {"process": {"pid": 99999}}).status, 404)
+        r = ask("POST", "/process.Process/SendInput", message, plane(box, **{"Content-Type": "application/json"}))
+        eq((r.status, r.json()["code"]), (429, "resource_exhausted"))
+        run(box, "touch /tmp/go")
+        until(lambda: ask("POST", "/process.Process/SendInput", small,
+                          plane(box, **{"Content-Type": "application/json"})).status == 200, "room for input")
+        c.close()
+
+
+@test
 def the_controls_of_envd_are_not_reachable():
     with sandbox() as box:
         for path in ("/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw", "/upgrade"):

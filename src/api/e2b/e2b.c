@@ -329,19 +329,26 @@ static int control_caller(struct call *c, struct api_error *err)
 	return 0;
 }
 
-static int control_check_scope(struct call *c, struct api_error *err)
+static int control_check_scope(struct call *c, const struct e2b_op *e,
+			       struct api_error *err)
 {
-	const struct api_op *op = c->route.op;
+	const struct api_op *op = &e->op;
 
 	if (!op->scope)
 		return 0;
 	if (c->caller.sandbox[0])
 		return api_error_set(err, API_ERR_FORBIDDEN,
 				     "the key is a token for one sandbox");
-	if (c->caller.scopes & (op->scope | V1_SCOPE_ADMIN))
-		return 0;
-	return api_error_set(err, API_ERR_FORBIDDEN, "the key lacks the scope '%s'",
-			     v1_scope_names[__builtin_ctz(op->scope)]);
+	if (!(c->caller.scopes & (op->scope | V1_SCOPE_ADMIN)))
+		return api_error_set(err, API_ERR_FORBIDDEN,
+				     "the key lacks the scope '%s'",
+				     v1_scope_names[__builtin_ctz(op->scope)]);
+	if (e->opens && !e2b_may_open(c))
+		return api_error_set(
+			err, API_ERR_FORBIDDEN,
+			"the key lacks the scope 'exec' or 'files', which the "
+			"access token of a sandbox includes");
+	return 0;
 }
 
 /* Find the sandbox in the path; a missing one is refused by the handler. */
@@ -378,7 +385,7 @@ static int e2b_admit_control(struct call *c, struct api_error *err)
 			   : 0;
 	http_known(c->req, r == 0 && c->caller.token[0]);
 	if (r == 0)
-		r = control_check_scope(c, err);
+		r = control_check_scope(c, op, err);
 	if (r == 0 && c->caller.token[0])
 		r = live_enter(c->v1->live, &c->live, c->req, &c->caller, err);
 	if (r == 0 && c->caller.token[0] && http_owner(c->req, c->caller.tenant) < 0)
@@ -406,7 +413,6 @@ static void data_caller(struct call *c, const struct sandbox *sandbox)
 	(void)snprintf(c->caller.tenant, sizeof(c->caller.tenant), "%s", row->owner);
 	(void)memcpy(c->caller.sandbox, row->id, sizeof(c->caller.sandbox));
 	c->caller.scopes = V1_SCOPE_EXEC | V1_SCOPE_FILES | V1_SCOPE_READ;
-	http_known(c->req, true);
 }
 
 /*
@@ -444,7 +450,8 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 	/* The ports of other sandboxes are not public: v1 serves them to clients with a
 	 * token. */
 	if (!sandbox || !data_is_there(sandbox) ||
-	    (op == &proxy_op && !e2b_label(sandbox, E2B_LABEL_TEMPLATE))) {
+	    (t->port != ENVD_PORT && (!op || op->public) &&
+	     !e2b_label(sandbox, E2B_LABEL_TEMPLATE))) {
 		e2b_refuse_gone(c);
 		return -EBADMSG;
 	}
@@ -466,6 +473,7 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 		return api_error_set(err, API_ERR_FORBIDDEN,
 				     "Missing or invalid traffic access token");
 	data_caller(c, sandbox);
+	http_known(c->req, !op->public);
 	if (http_owner(c->req, c->caller.tenant) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	return 0;
@@ -479,6 +487,8 @@ static void e2b_on_resumed(void *ctx, int r, const struct warren_error *err)
 	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
 	bool waits = c->req && !c->answered;
 
+	if (r < 0 && sandbox)
+		e2b_without_end(c, sandbox);
 	if (waits && r < 0)
 		call_fail(c, err);
 	else if (waits && !sandbox)
@@ -496,7 +506,7 @@ void e2b_resume(struct call *c, void (*next)(struct call *c))
 		e2b_refuse_gone(c);
 	} else if (sandbox_row(sandbox)->state != SANDBOX_PAUSED) {
 		next(c);
-	} else {
+	} else if (e2b_renew(c, sandbox)) {
 		c->handler = next;
 		sandbox_pause(sandbox, false, e2b_on_resumed, call_ref(c));
 	}

@@ -6,7 +6,7 @@
 
 #include "api/e2b/fs_call.h"
 
-#define LIST_BYTES_MAX (64U << 20)
+#define LIST_BYTES_MAX (24U << 20)
 #define LIST_MAX       100000 /* entries of one directory */
 
 /* Begin an operation for the field @field of the request. */

@@ -166,27 +166,44 @@ static void fs_permissions(uint32_t mode, char out[20])
 	*p = '\0';
 }
 
-static void fs_put_owner(const struct fs_accounts *a, const struct proto_entry *is,
-			 struct json *j)
-{
-	struct passwd_entry user;
-	char group[64], number[16];
+#define SEARCH_MAX (32U << 20) /* bytes of accounts that one call searches */
 
-	if (passwd_find(a->passwd.data ? a->passwd.data : "", a->passwd.len, NULL,
-			is->uid, &user) == 0) {
-		json_str(j, "owner", user.name);
-	} else {
-		(void)snprintf(number, sizeof(number), "%u", is->uid);
-		json_str(j, "owner", number);
+/* The name of a user or a group; its number, if there is none. */
+static const char *fs_name(struct fs_accounts *a, bool group, uint32_t id)
+{
+	const struct buf *text = group ? &a->group : &a->passwd;
+	struct fs_name *n = &(group ? a->groups : a->users)[id % FS_NAMES];
+	struct passwd_entry user;
+	int r = -ENOENT;
+
+	if (n->valid && n->id == id)
+		return n->name;
+	*n = (struct fs_name){ .valid = true, .id = id };
+	(void)snprintf(n->name, sizeof(n->name), "%u", id);
+	if (!text->data || a->searched > SEARCH_MAX)
+		return n->name;
+	a->searched += text->len;
+	if (group) {
+		char name[64];
+
+		r = passwd_group_name(text->data, text->len, id, name);
+		if (r == 0)
+			(void)strcpy(n->name, name);
+	} else if (passwd_find(text->data, text->len, NULL, id, &user) == 0) {
+		(void)snprintf(n->name, sizeof(n->name), "%s", user.name);
 	}
-	if (passwd_group_name(a->group.data ? a->group.data : "", a->group.len, is->gid,
-			      group) < 0)
-		(void)snprintf(group, sizeof(group), "%u", is->gid);
-	json_str(j, "group", group);
+	return n->name;
 }
 
-void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
-		      struct json *j, const char *key)
+static void fs_put_owner(struct fs_accounts *a, const struct proto_entry *is,
+			 struct json *j)
+{
+	json_str(j, "owner", fs_name(a, false, is->uid));
+	json_str(j, "group", fs_name(a, true, is->gid));
+}
+
+void fs_entry_to_json(struct fs_accounts *a, const struct fs_entry *e, struct json *j,
+		      const char *key)
 {
 	const char *slash = strrchr(e->path, '/');
 	const struct proto_entry *is = &e->is;

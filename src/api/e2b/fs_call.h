@@ -21,8 +21,21 @@ struct fs_entry {
 };
 
 /* The texts of the image's own passwd and group files. */
+/*
+ * The sandbox chooses these texts. Names that were found are kept, and after much
+ * searching, ids are shown as numbers.
+ */
+#define FS_NAMES 64
+struct fs_name {
+	bool valid;
+	uint32_t id;
+	char name[64];
+};
 struct fs_accounts {
 	struct buf passwd, group;
+	struct fs_name users[FS_NAMES],
+		groups[FS_NAMES]; /* by the last digits of the id */
+	size_t searched;          /* bytes */
 };
 
 struct fs_call {
@@ -47,8 +60,8 @@ bool fs_path(struct fs_call *f, const char *asked, char ret[4096]);
 /* Answer an RPC with the error of a file. */
 void fs_fail(struct fs_call *f, const struct warren_error *err);
 
-void fs_entry_to_json(const struct fs_accounts *a, const struct fs_entry *e,
-		      struct json *j, const char *key);
+void fs_entry_to_json(struct fs_accounts *a, const struct fs_entry *e, struct json *j,
+		      const char *key);
 /* Take what a link leads to; @clean is memory for its path. */
 void fs_resolved(struct fs_entry *e, struct file_target *t, char clean[4096]);
 void fs_accounts_done(struct fs_accounts *a);

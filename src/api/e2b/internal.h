@@ -46,6 +46,7 @@ struct e2b_op {
 	bool public;  /* needs no access token */
 	bool streams; /* the handler reads the body itself */
 	bool volume;  /* needs the token of the volume in the path */
+	bool opens;   /* the answer has the access token of a sandbox */
 	v1_handler handler;
 };
 
@@ -56,6 +57,14 @@ const struct e2b_op *e2b_find_data(uint16_t port, const char *method, const char
 				   struct route *ret, bool *ret_allow);
 
 /* e2b.c */
+/* May the caller have the access token of a sandbox, with which one can do everything? */
+static inline bool e2b_may_open(const struct call *c)
+{
+	const uint32_t both = V1_SCOPE_EXEC | V1_SCOPE_FILES;
+
+	return (c->caller.scopes & V1_SCOPE_ADMIN) || (c->caller.scopes & both) == both;
+}
+
 static inline struct e2b *call_e2b(const struct call *c)
 {
 	return c->face;
@@ -152,6 +161,8 @@ int e2b_network(struct body *network, int internet, json_t **ret, struct api_err
 
 /* sandbox.c: the sandbox in the path; NULL: the call was refused. */
 struct sandbox *e2b_sandbox(struct call *c);
+/* A sandbox that could not be resumed is kept until a client connects to it. */
+void e2b_without_end(struct call *c, struct sandbox *sandbox);
 /* For an operation whose end needs no reaction. */
 void e2b_ignore(void *ctx, int r, const struct warren_error *err);
 #define TIMEOUT_MAX 31536000 /* seconds: one year */

@@ -364,11 +364,13 @@ static void process_on_done(void *ctx, int r, const struct warren_error *err)
 	call_unref(c);
 }
 
-static void process_on_fed(void *ctx, int r, const struct warren_error *err UNUSED)
+static void process_on_fed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
-	if (c->req && r < 0)
+	if (c->req && r == -ENOBUFS)
+		e2b_refuse_rpc(c, "resource_exhausted", "%s", err->msg);
+	else if (c->req && r < 0)
 		e2b_refuse_rpc(c, "internal",
 			       "error writing to stdin: stdin not enabled or closed");
 	else if (c->req)

@@ -52,7 +52,7 @@ static void input_finish(struct call *c)
 
 static void input_take(struct call *c, const char *data, size_t n);
 
-static void input_on_fed(void *ctx, int r, const struct warren_error *err UNUSED)
+static void input_on_fed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 	struct input_stream *s = c->state;
@@ -64,7 +64,9 @@ static void input_on_fed(void *ctx, int r, const struct warren_error *err UNUSED
 		held = TAKE_PTR(s->held);
 		n = s->n_held;
 		s->n_held = 0;
-		if (r < 0) {
+		if (r == -ENOBUFS) {
+			e2b_refuse_rpc(c, "resource_exhausted", "%s", err->msg);
+		} else if (r < 0) {
 			e2b_refuse_rpc(
 				c, "internal",
 				"error writing to stdin: stdin not enabled or closed");

@@ -154,8 +154,10 @@ void e2b_get(struct call *c)
 	on_ttl = json_string_value(json_object_get(spec, "on_ttl"));
 	json_open(&j, NULL, '{');
 	show_listed(&j, row);
-	e2b_token(call_e2b(c), row->id, "envd", token);
-	json_str(&j, "envdAccessToken", token);
+	if (e2b_may_open(c)) {
+		e2b_token(call_e2b(c), row->id, "envd", token);
+		json_str(&j, "envdAccessToken", token);
+	}
 	json_str(&j, "domain", NULL);
 	json_open(&j, "lifecycle", '{');
 	json_str(&j, "onTimeout",
@@ -575,6 +577,15 @@ void e2b_pause(struct call *c)
 		pause_begin(c, sandbox, memory);
 }
 
+/* It is still paused. */
+void e2b_without_end(struct call *c, struct sandbox *sandbox)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (e2b_is_paused(sandbox_row(sandbox)->state) && !c->v1->config->max.ttl_ms)
+		(void)pause_set_end(sandbox, 0, &ignored);
+}
+
 struct connecting {
 	int64_t timeout;
 	int status; /* of the answer: 201 if the sandbox was resumed */
@@ -600,9 +611,12 @@ static void connect_on_running(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 	struct connecting *k = c->state;
-	struct sandbox *sandbox =
-		c->req && k ? sandbox_find(c->v1->service, NULL, c->route.sandbox) : NULL;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
 
+	if (r < 0 && sandbox)
+		e2b_without_end(c, sandbox);
+	if (!c->req || !k)
+		sandbox = NULL;
 	if (c->req && r < 0)
 		call_fail(c, err);
 	else if (c->req && !sandbox)
@@ -638,6 +652,9 @@ static void connect_sandbox(struct call *c, int64_t otherwise)
 			c, 501,
 			"memory: the sandbox was paused with its memory; pause it with "
 			"memory false to discard its processes");
+	else if (e2b_is_paused(state) && !set_end(c, sandbox, k->timeout, false))
+		return; /* refused; a client that leaves now must not leave it without an
+			   end */
 	else if (state == SANDBOX_PAUSED)
 		sandbox_pause(sandbox, false, connect_on_running, call_ref(c));
 	else if (e2b_is_paused(state))

@@ -170,12 +170,13 @@ FIELDS(context_fields) = { { "cwd", PATH }, { "language", TEXT(64) } };
 	.op.nulls = true, .op.max_body = 4096, .op.schema = EMPTY
 #define ON(m, p, what) .op.method = API_##m, .op.path = (p), .op.id = "e2b " #what, .handler = e2b_##what
 #define MAY(s) .op.scope = V1_SCOPE_##s
+#define OPENS  .opens = true
 
 #define CONTENT "/volumecontent/{}/"
 
 static const struct e2b_op control[] = {
-	{ ON(POST, "/v2/sandboxes", create_v2), MAY(WRITE), BODY(create_fields) },
-	{ ON(POST, "/sandboxes", create_v1), MAY(WRITE), BODY(create_fields) },
+	{ ON(POST, "/v2/sandboxes", create_v2), MAY(WRITE), OPENS, BODY(create_fields) },
+	{ ON(POST, "/sandboxes", create_v1), MAY(WRITE), OPENS, BODY(create_fields) },
 	{ ON(GET, "/v2/sandboxes", list), MAY(READ) },
 	{ ON(GET, "/sandboxes", list_running), MAY(READ) },
 	{ ON(GET, "/sandboxes/{}", get), MAY(READ) },
@@ -183,12 +184,12 @@ static const struct e2b_op control[] = {
 	{ ON(POST, "/sandboxes/{}/timeout", timeout), MAY(WRITE), BODY(timeout_fields, .required = 1), .op.body_required = true },
 	{ ON(POST, "/sandboxes/{}/refreshes", refresh), MAY(WRITE), BODY(refresh_fields) },
 	{ ON(POST, "/sandboxes/{}/pause", pause), MAY(WRITE), BODY(pause_fields) },
-	{ ON(POST, "/v2/sandboxes/{}/connect", connect_v2), MAY(WRITE), BODY(connect_fields) },
-	{ ON(POST, "/sandboxes/{}/connect", connect_v1), MAY(WRITE), BODY(connect_fields) },
-	{ ON(POST, "/sandboxes/{}/resume", resume_old), MAY(WRITE), BODY(resume_fields) },
+	{ ON(POST, "/v2/sandboxes/{}/connect", connect_v2), MAY(WRITE), OPENS, BODY(connect_fields) },
+	{ ON(POST, "/sandboxes/{}/connect", connect_v1), MAY(WRITE), OPENS, BODY(connect_fields) },
+	{ ON(POST, "/sandboxes/{}/resume", resume_old), MAY(WRITE), OPENS, BODY(resume_fields) },
 	{ ON(GET, "/sandboxes/{}/metrics", metrics), MAY(READ) },
 	{ ON(POST, "/sandboxes/{}/snapshots", create_snapshot), MAY(WRITE), BODY(snapshot_fields) },
-	{ ON(POST, "/sandboxes/{}/fork", fork), MAY(WRITE), BODY(fork_fields) },
+	{ ON(POST, "/sandboxes/{}/fork", fork), MAY(WRITE), OPENS, BODY(fork_fields) },
 	{ ON(PUT, "/sandboxes/{}/network", update_network), MAY(WRITE), BODY(network_update_fields) },
 	{ ON(GET, "/sandboxes/{}/logs", logs), MAY(READ) },
 	{ ON(GET, "/snapshots", list_snapshots), MAY(READ) },

@@ -33,13 +33,15 @@ struct change {
 struct fs_watch {
 	struct files *files;
 	struct watch *watch;
+	struct watch_denial denial;
 	struct fs_accounts accounts;
 	char base[4096];
 	bool include_entry;
 	struct change *first, **tail;
 	size_t n;
-	bool looking; /* at the file of the first change */
-	bool held;    /* the client must read first */
+	bool looking;  /* at the file of the first change */
+	bool stepping; /* in watch_go_on(), which an answer at once must not call again */
+	bool held;     /* the client must read first */
 	/* A change, as JSON without the outer braces of its message. */
 	void (*deliver)(struct fs_watch *w, const struct buf *json);
 	void (*ready)(struct fs_watch *w);
@@ -131,6 +133,9 @@ static bool watch_describes(const struct fs_watch *w, const struct change *c)
 
 static void watch_go_on(struct fs_watch *w)
 {
+	if (w->stepping)
+		return;
+	w->stepping = true;
 	while (w->first && !w->looking && !w->held) {
 		if (!watch_describes(w, w->first)) {
 			watch_deliver(w, NULL);
@@ -139,6 +144,7 @@ static void watch_go_on(struct fs_watch *w)
 		w->looking = true;
 		files_stat(w->files, -1, w->first->path, false, watch_on_stat, w);
 	}
+	w->stepping = false;
 }
 
 static void watch_put(struct fs_watch *w, const char *type, const char *path)
@@ -205,7 +211,8 @@ static void fs_watch_begin(struct fs_watch *w, struct fs_call *f)
 				   .recursive = body_bool(body, "recursive"),
 				   .event = e2b_watch_on_event,
 				   .failed = watch_on_failed,
-				   .ctx = w };
+				   .ctx = w,
+				   .denial = &w->denial };
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	w->tail = &w->first;
@@ -471,8 +478,15 @@ static void watcher_failed(struct fs_watch *fw, const char *code, const char *wh
 {
 	struct e2b_watcher *w = watcher_of(fw);
 	struct call *c = TAKE_PTR(w->call);
+	const struct sandbox *sandbox =
+		sandbox_find(w->e2b->v1->service, NULL, w->sandbox);
 
 	w->lost = true;
+	/* With its sandbox, a watcher ends at once: it counts with those of the tenant. */
+	if (!sandbox || sandbox_row(sandbox)->state != SANDBOX_RUNNING) {
+		w->used_at = -UNUSED_MS;
+		loop_timer_set(w->e2b->watch_timer, 1);
+	}
 	if (!c)
 		return;
 	if (c->req)

@@ -377,6 +377,8 @@ static int write_boot_id(const char *path)
 	char text[64];
 	int n;
 
+	if (fd < 0 && errno == ENOSPC)
+		return 0;
 	if (fd < 0 || getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
 		return -1;
 	b[6] = (b[6] & 0x0f) | 0x40; /* a UUID of version 4 */
@@ -386,7 +388,8 @@ static int write_boot_id(const char *path)
 		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x\n",
 		b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11],
 		b[12], b[13], b[14], b[15]);
-	return write(fd, text, (size_t)n) == n ? 0 : -1;
+	/* A kept disk that an earlier version filled has no room for the first one. */
+	return write(fd, text, (size_t)n) == n || errno == ENOSPC ? 0 : -1;
 }
 
 /*
@@ -436,7 +439,9 @@ static int mask_proc(const struct native_plan *p, struct warren_error *err)
 		r = rootfs_mask(SCRATCH_AT "/m/d", masked_dirs, ARRAY_SIZE(masked_dirs),
 				err);
 	if (r == 0)
-		r = rootfs_mask(SCRATCH_AT "/m/b", boot_id, ARRAY_SIZE(boot_id), err);
+		r = rootfs_mask(access(SCRATCH_AT "/m/b", F_OK) == 0 ? SCRATCH_AT "/m/b"
+								     : SCRATCH_AT "/m/f",
+				boot_id, ARRAY_SIZE(boot_id), err);
 	return r;
 }
 

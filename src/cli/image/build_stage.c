@@ -60,8 +60,10 @@ static int layer_record(struct build_step *step, const char *key, const char *di
 	config = build_config_layers(created, &stage->image, diff_id);
 	if (!config)
 		return error_errno(err, ENOMEM, "describe the image");
-	r = build_store_image(&b->store, config,
-			      stage->image.id[0] ? &stage->image : NULL, NULL, id, err);
+	/* Steps of a template belong to its tenant, like the template itself. */
+	r = build_store_image(
+		&b->store, config, stage->image.id[0] ? &stage->image : NULL,
+		b->request && b->request->snapshot ? "step" : NULL, id, err);
 	if (r == 0)
 		r = build_cache_put(&b->store, key, id, err);
 	if (r == 0)

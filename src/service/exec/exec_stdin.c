@@ -22,6 +22,9 @@ struct exec_stdin {
 	char data[];
 };
 
+#define FEED_MAX  (8UL << 20) /* bytes that wait, after the first piece */
+#define FEED_COST 16384       /* of a piece of any size */
+
 static void feed_next(struct exec *exec);
 
 static void feed_end(struct exec_stdin *f, int r, const struct warren_error *err)
@@ -30,6 +33,7 @@ static void feed_end(struct exec_stdin *f, int r, const struct warren_error *err
 
 	exec->feed_watch = loop_watch_free(exec->feed_watch);
 	exec->feeds = f->next;
+	exec->feeding -= f->size + FEED_COST;
 	f->done(f->ctx, r, err);
 	free(f);
 	feed_next(exec);
@@ -114,6 +118,7 @@ void feed_stop(struct exec *exec)
 		return;
 	exec->feed_watch = loop_watch_free(exec->feed_watch);
 	exec->feeds = NULL;
+	exec->feeding = 0;
 	(void)error_set(&err, EPIPE, "the exec has ended");
 	while (feeds) {
 		struct exec_stdin *f = feeds;
@@ -128,10 +133,20 @@ void feed_stop(struct exec *exec)
 void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	       service_done_fn done, void *ctx)
 {
-	struct exec_stdin *f = malloc(sizeof(*f) + size);
 	struct warren_error err = WARREN_ERROR_INIT;
 	bool idle = !exec->feeds;
+	struct exec_stdin *f;
 
+	/* Data waits here even if its client has left. */
+	if (!idle && exec->feeding + size > FEED_MAX) {
+		done(ctx,
+		     error_set(&err, ENOBUFS,
+			       "the command does not read its stdin: %zu bytes wait",
+			       exec->feeding),
+		     &err);
+		return;
+	}
+	f = malloc(sizeof(*f) + size);
 	if (!f) {
 		done(ctx, error_errno(&err, ENOMEM, "write to stdin"), &err);
 		return;
@@ -142,6 +157,7 @@ void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	if (size > 0)
 		(void)memcpy(f->data, data, size);
 	LIST_APPEND(exec->feeds, f);
+	exec->feeding += size + FEED_COST;
 	if (idle)
 		feed_next(exec);
 }

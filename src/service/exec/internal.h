@@ -92,6 +92,7 @@ struct exec {
 	struct journal_hint end; /* position of the last known end */
 	struct net_loop *loop;
 	struct exec_stdin *feeds; /* data that waits to be written to stdin */
+	size_t feeding;           /* its bytes */
 	struct loop_watch *feed_watch;
 	uint64_t started; /* ns, monotonic */
 };
