@@ -482,7 +482,8 @@ static void watcher_failed(struct fs_watch *fw, const char *code, const char *wh
 		sandbox_find(w->e2b->v1->service, NULL, w->sandbox);
 
 	w->lost = true;
-	/* With its sandbox, a watcher ends at once: it counts with those of the tenant. */
+	/* With its sandbox, a watcher ends at once: it counts with those of the tenant.
+	 */
 	if (!sandbox || sandbox_row(sandbox)->state != SANDBOX_RUNNING) {
 		w->used_at = -UNUSED_MS;
 		loop_timer_set(w->e2b->watch_timer, 1);
