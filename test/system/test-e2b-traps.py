@@ -527,6 +527,29 @@ def input_that_a_command_does_not_read_is_limited():
 
 
 @test
+def a_restriction_does_not_open_the_network():
+    def policy(**fields):
+        with sandbox(**fields) as box:
+            kind = w().show(box["sandboxID"])["network"]
+            shown = w().get(f"/v1/sandboxes/{box['sandboxID']}/network").get("policy") or {}
+            return kind if kind == "loopback" else [[rule.get("host", rule) for rule in shown[k]] for k in ("allow", "deny")]
+    eq(policy(network={"denyOut": ["1.1.1.1"]}), "loopback")
+    eq(policy(network={"allowOut": ["example.com"]}), [["example.com"], []])
+    eq(policy(allow_internet_access=True, network={"denyOut": ["1.1.1.1"]}), [[{"public": True}], ["1.1.1.1"]])
+    r = control("POST", "/v2/sandboxes", {"allow_internet_access": True, "network": {"allow_internet_access": False}})
+    eq(r.status, 400, r)
+
+
+@test
+def a_template_that_was_never_built_hides_nothing():
+    r = control("POST", "/v3/templates", {"name": "base"})
+    eq(r.status, 202, r)
+    with sandbox() as box:
+        eq(run(box, "echo alive"), "alive\n")
+    eq(control("DELETE", f"/templates/{r.json()['templateID']}").status, 204)
+
+
+@test
 def the_controls_of_envd_are_not_reachable():
     with sandbox() as box:
         for path in ("/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw", "/upgrade"):

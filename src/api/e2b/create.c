@@ -162,8 +162,17 @@ static int create_put_network(const struct body *body, json_t *out, struct api_e
 	int internet = body_has(body, "allow_internet_access")
 			       ? body_bool(body, "allow_internet_access")
 			       : -1;
-	int r = e2b_network(&network, internet, &value, err);
+	int r;
 
+	if (body_has(&network, "allow_internet_access")) {
+		int inner = body_bool(&network, "allow_internet_access");
+
+		if (internet >= 0 && internet != inner)
+			return create_refuse(err, "network.allow_internet_access",
+					     "it differs from allow_internet_access");
+		internet = inner;
+	}
+	r = e2b_network(&network, internet, &value, err);
 	if (r == 0 && value && json_object_set_new(out, "network", value) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	return r;

@@ -111,7 +111,7 @@ static int network_build(struct body *network, int internet, json_t *allow, json
 	json_t *allow_out = body_json(network, "allowOut");
 	json_t *deny_out = body_json(network, "denyOut");
 	json_t *rules = body_json(network, "rules");
-	bool none = internet == 0 || network_has_everything(deny_out);
+	bool none = internet != 1 || network_has_everything(deny_out);
 
 	if (!none && json_array_size(allow_out) > 0 && json_array_size(deny_out) > 0)
 		return api_error_set(
@@ -124,11 +124,8 @@ static int network_build(struct body *network, int internet, json_t *allow, json
 	if (network_add_hosts(allow, allow_out) < 0 ||
 	    (!none && network_add_hosts(deny, deny_out) < 0))
 		return network_memory(err);
-	/* allowOut alone restricts nothing, because everything is allowed. */
-	if (!none &&
-	    (internet == 1 || json_array_size(deny_out) > 0 ||
-	     json_array_size(allow_out) > 0 || json_object_size(rules) > 0) &&
-	    json_array_append_new(allow, json_pack("{sb}", "public", 1)) < 0)
+	/* allowOut restricts nothing if everything is allowed. */
+	if (!none && json_array_append_new(allow, json_pack("{sb}", "public", 1)) < 0)
 		return network_memory(err);
 	return 0;
 }

@@ -80,6 +80,11 @@ int e2b_put_template(struct call *c, json_t *out, const char *name,
 	if (r == 0)
 		r = db_find_template_tag(service_db(c->v1->service), template.id, tag,
 					 &row, err);
+	/* A template that was never built does not hide another one of its name. */
+	if (r == -ENOENT && e2b_has_template(name)) {
+		*err = (struct warren_error)WARREN_ERROR_INIT;
+		return 0;
+	}
 	if (r < 0)
 		return r;
 	spec = json_loads(row.spec, 0, NULL);
