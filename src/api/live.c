@@ -207,7 +207,13 @@ static void live_add(struct live *l, struct live_request *r, const struct caller
 int live_enter(struct live *l, struct live_request *r, struct http_request *req,
 	       const struct caller *caller, struct api_error *err)
 {
-	if (!l || !caller->token[0])
+	return caller->token[0] ? live_count(l, r, req, caller, err) : 0;
+}
+
+int live_count(struct live *l, struct live_request *r, struct http_request *req,
+	       const struct caller *caller, struct api_error *err)
+{
+	if (!l)
 		return 0;
 	live_add(l, r, caller);
 	r->req = req;

@@ -54,6 +54,11 @@ struct live *live_free(struct live *l);
 int live_enter(struct live *l, struct live_request *r, struct http_request *req,
 	       const struct caller *caller, struct api_error *err);
 /*
+ * The same for a caller whose tenant is known by something else than a token.
+ */
+int live_count(struct live *l, struct live_request *r, struct http_request *req,
+	       const struct caller *caller, struct api_error *err);
+/*
  * Like live_enter(), for an object that lasts longer than a request, such as a session.
  * @ended is called once, from the loop, when the token of @caller is no longer valid.
  */

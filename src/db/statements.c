@@ -144,7 +144,10 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_ORPHAN_SNAPSHOT] =
 		"UPDATE snapshots SET transient = 1 WHERE id = (SELECT snapshot FROM "
 		"snapshot_names WHERE tenant = ?1 AND name = ?2) AND id <> ?3 AND "
-		"(SELECT count(*) FROM snapshot_names WHERE snapshot = snapshots.id) = 1",
+		"(SELECT count(*) FROM snapshot_names WHERE snapshot = snapshots.id) = 1 "
+		"AND NOT EXISTS "
+		"(SELECT 1 FROM template_builds b JOIN template_tags t ON t.build = b.id "
+		"WHERE b.snapshot = snapshots.id)",
 	[STMT_NAME_SNAPSHOT] = "INSERT OR REPLACE INTO snapshot_names (tenant, name, "
 			       "snapshot) VALUES (?, ?, ?)",
 	[STMT_KEEP_SNAPSHOT] = "UPDATE snapshots SET transient = 0 WHERE id = ?",
@@ -153,7 +156,10 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_UNNAME_ALL] = "DELETE FROM snapshot_names WHERE snapshot = ?",
 	[STMT_DROP_SNAPSHOT] =
 		"UPDATE snapshots SET transient = 1 WHERE id = ?1 AND NOT EXISTS "
-		"(SELECT 1 FROM snapshot_names WHERE snapshot = ?1)",
+		"(SELECT 1 FROM snapshot_names WHERE snapshot = ?1) "
+		"AND NOT EXISTS "
+		"(SELECT 1 FROM template_builds b JOIN template_tags t ON t.build = b.id "
+		"WHERE b.snapshot = snapshots.id)",
 	[STMT_DELETE_SNAPSHOT] =
 		"UPDATE snapshots SET state = 2 WHERE id = ? AND NOT EXISTS "
 		"(SELECT 1 FROM snapshot_uses WHERE snapshot = snapshots.id)",
@@ -221,7 +227,8 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_ORPHAN_BUILDS] =
 		"UPDATE snapshots SET transient = 1 WHERE id IN (SELECT snapshot FROM "
 		"template_builds b WHERE template = ?1 AND snapshot <> '' AND (?2 OR NOT "
-		"EXISTS (SELECT 1 FROM template_tags WHERE build = b.id)))",
+		"EXISTS (SELECT 1 FROM template_tags WHERE build = b.id))) AND NOT EXISTS "
+		"(SELECT 1 FROM snapshot_names WHERE snapshot = snapshots.id)",
 
 	[STMT_INSERT_SANDBOX] =
 		"INSERT INTO sandboxes (seq, id, state, owner, backend, image, network, name, "

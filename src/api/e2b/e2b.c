@@ -474,6 +474,8 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 				     "Missing or invalid traffic access token");
 	data_caller(c, sandbox);
 	http_known(c->req, !op->public);
+	if (live_count(c->v1->live, &c->live, c->req, &c->caller, err) < 0)
+		return -EBADMSG;
 	if (http_owner(c->req, c->caller.tenant) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	return 0;

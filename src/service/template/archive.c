@@ -26,7 +26,7 @@ struct template_upload {
 	uint64_t size; /* that was announced */
 	bool writing;  /* a thread uses it */
 	bool gone;     /* free it when the thread is done */
-	const char *data;
+	char *data;    /* a copy, because the client may leave */
 	size_t n;
 	int result;
 	service_done_fn done;
@@ -244,6 +244,7 @@ static void template_upload_on_written(void *ctx)
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	u->writing = false;
+	free(TAKE_PTR(u->data));
 	if (u->gone) {
 		template_upload_free(u);
 		return;
@@ -261,7 +262,6 @@ void template_upload_write(struct template_upload *u, const char *data, size_t n
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r;
 
-	u->data = data;
 	u->n = n;
 	u->done = done;
 	u->ctx = ctx;
@@ -270,10 +270,15 @@ void template_upload_write(struct template_upload *u, const char *data, size_t n
 		done(ctx, r, &err);
 		return;
 	}
+	u->data = malloc(n);
+	if (u->data)
+		(void)memcpy(u->data, data, n);
 	u->writing = true;
-	r = loop_work(u->archive->service->loop, u->archive->tenant, template_upload_work,
-		      template_upload_on_written, u);
+	r = u->data ? loop_work(u->archive->service->loop, u->archive->tenant,
+				template_upload_work, template_upload_on_written, u)
+		    : -ENOMEM;
 	if (r < 0) {
+		free(TAKE_PTR(u->data));
 		u->writing = false;
 		done(ctx, error_errno(&err, ENOMEM, "write an archive"), &err);
 	}

@@ -49,8 +49,7 @@ int template_upload_begin(struct service *s, const char *tenant, const char *has
 			  uint64_t size, struct template_upload **ret,
 			  struct warren_error *err) MUST_CHECK;
 /*
- * Write the next bytes, which stay valid until @done, on another thread. One call at a
- * time.
+ * Write the next bytes on another thread. One call at a time.
  */
 void template_upload_write(struct template_upload *u, const char *data, size_t n,
 			   service_done_fn done, void *ctx);
