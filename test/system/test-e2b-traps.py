@@ -550,6 +550,37 @@ def a_template_that_was_never_built_hides_nothing():
 
 
 @test
+def settings_that_are_not_supported_are_refused():
+    with sandbox() as box:
+        for user, status in (("!!!", 401), (base64.b64encode(b"user\0:").decode(), 401), ("A" * 5000, 401),
+                             (base64.b64encode(b"root:").decode(), 200)):
+            r = rpc(box, "filesystem.Filesystem/Stat", {"path": "/"}, Authorization=f"Basic {user}")
+            eq(r.status, status, user[:20])
+        for timeout in ("abc", "-1", "1.5", "9" * 30):
+            r = rpc(box, "process.Process/List", {}, **{"Connect-Timeout-Ms": timeout})
+            eq((r.status, r.json()["code"]), (400, "invalid_argument"), timeout)
+        r = stream(box, "process.Process/Start", command("true"), **{"Content-Type": "application/connect+proto"})
+        eq([(f, m["error"]["code"]) for f, m in r.messages()], [(2, "unimplemented")])
+        r = stream(box, "process.Process/Start", command("true"), **{"Connect-Content-Encoding": "gzip"})
+        eq([(f, m["error"]["code"]) for f, m in r.messages()], [(2, "unimplemented")])
+        eq(ask("GET", "/files?path=a%00b", None, plane(box)).status, 400)
+        eq(control("GET", "/v2/sandboxes?template=a:b").status, 400)
+
+
+@test
+def strangers_do_not_resume_a_sandbox():
+    with sandbox(autoPause=True, autoResume={"enabled": True}, network={"allowPublicTraffic": False}) as box:
+        at = f"/sandboxes/{box['sandboxID']}"
+        stranger = {k: v for k, v in plane(box).items() if k != "X-Access-Token"}
+        eq(control("POST", f"{at}/pause", {}).status, 204)
+        for path, status in (("/health", 502), ("/files?path=x", 401), ("/files?path=x&signature=v1_x", 401)):
+            eq(ask("GET", path, None, stranger).status, status, path)
+            eq(control("GET", at).json()["state"], "paused", path)
+        eq(ask("GET", "/health", None, plane(box)).status, 204)
+        eq(control("GET", at).json()["state"], "running")
+
+
+@test
 def the_controls_of_envd_are_not_reachable():
     with sandbox() as box:
         for path in ("/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw", "/upgrade"):

@@ -109,6 +109,8 @@ def errors_have_a_name_a_value_and_a_traceback_with_the_line_of_the_cell():
         ok(e["name"] == "RecursionError" and len(e["traceback"]) < 10000, e)
         e = failed(k, "class Bad(Exception):\n    def __str__(self): raise ValueError\nraise Bad")
         eq((e["name"], e["value"]), ("Bad", "<exception str() failed>"))
+        e = failed(k, "class Worse(Exception):\n    def __str__(self): raise SystemExit\nraise Worse")
+        eq((e["name"], e["value"]), ("Worse", "<exception str() failed>"))
         eq(k.run("print('out')\n1 / 0").stdout, "out\n")
         eq(k.run("import inspect\nlen(inspect.getsource(divide))").text, "31")
         eq(k.run("1").text, "1")

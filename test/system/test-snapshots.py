@@ -444,7 +444,7 @@ def a_sandbox_continues_if_the_api_is_killed_during_a_copy():
     for s in w.get("/v1/snapshots")["snapshots"]:
         drop(s["id"])
     until(lambda: stored() == [], stored)
-    until(lambda: layers() == before, layers)
+    until(lambda: set(layers()) <= set(before), layers)  # what other tests left may be gone by now
 
 
 @test

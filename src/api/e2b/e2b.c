@@ -254,10 +254,10 @@ bool e2b_wants(const struct e2b *e, const struct http_request *req)
 	struct route route;
 	bool other;
 
-	if (target_from_headers(req, &t) || e2b_is_preflight(req, false))
-		return true;
 	if (target_from_host(domain, req, &t))
 		return e2b_is_own(e, &t, req);
+	if (target_from_headers(req, &t) || e2b_is_preflight(req, false))
+		return true;
 	if (is_api_host(domain, req))
 		return strncmp(req->path, "/v1/", 4) != 0;
 	if (strcmp(req->path, "/files") == 0)
@@ -427,6 +427,36 @@ static bool data_is_there(const struct sandbox *sandbox)
 	       (state == SANDBOX_PAUSED && e2b_label(sandbox, E2B_LABEL_RESUME));
 }
 
+static bool is_other_than(const char *text, const char *wanted)
+{
+	return text && strcasecmp(text, wanted) != 0;
+}
+
+/* Settings of the protocol that are not supported are refused. */
+static int check_rpc_headers(const struct http_request *req, const struct e2b_op *op,
+			     struct api_error *err)
+{
+	const char *timeout = http_header(req, "Connect-Timeout-Ms");
+	const char *type = http_header(req, "Content-Type");
+
+	if (!e2b_query_is_valid(req))
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "the query is not valid, or too long");
+	if (timeout && (strlen(timeout) > 10 || !*timeout ||
+			strspn(timeout, "0123456789") != strlen(timeout)))
+		return api_error_set(err, API_ERR_INVALID_REQUEST,
+				     "Connect-Timeout-Ms: must have 1 to 10 digits");
+	if (op->form == E2B_STREAM && type &&
+	    strncasecmp(type, "application/connect+", 20) == 0 &&
+	    strncasecmp(type + 20, "json", 4) != 0)
+		return api_error_set(err, API_ERR_NOT_SUPPORTED,
+				     "only messages in JSON are supported");
+	if (is_other_than(http_header(req, "Connect-Content-Encoding"), "identity"))
+		return api_error_set(err, API_ERR_NOT_SUPPORTED,
+				     "compressed messages are not supported");
+	return 0;
+}
+
 static int e2b_admit_data(struct call *c, const struct target *t, struct api_error *err)
 {
 	const struct http_request *req = c->req;
@@ -457,6 +487,8 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 	}
 	if (!op)
 		return e2b_missing(c, other, err);
+	if (t->port == ENVD_PORT && check_rpc_headers(req, op, err) < 0)
+		return -EBADMSG;
 	/* The handlers of v1 expect the sandbox first, and then what the path names. */
 	c->route.param[1] = c->route.n_params > 0 ? c->route.param[0] : "";
 	c->route.n_params = 2;
@@ -483,6 +515,24 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 
 /* ------------------------------------------------------------------------- resume */
 
+/*
+ * May the request resume the sandbox? Everyone may who may use it; operations without an
+ * access token do not show that before they begin. False: the call was refused.
+ */
+static bool resume_is_allowed(struct call *c, const struct sandbox *sandbox)
+{
+	const struct e2b_op *op = (const struct e2b_op *)c->route.op;
+
+	if (op->handler == e2b_file_read || op->handler == e2b_file_write)
+		return e2b_may_use_file(c);
+	if (op->handler != e2b_envd_health || !e2b_label(sandbox, E2B_LABEL_TRAFFIC) ||
+	    token_matches(call_e2b(c), c->route.sandbox, "envd",
+			  http_header(c->req, "X-Access-Token")))
+		return true;
+	e2b_refuse_gone(c);
+	return false;
+}
+
 static void e2b_on_resumed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
@@ -508,7 +558,7 @@ void e2b_resume(struct call *c, void (*next)(struct call *c))
 		e2b_refuse_gone(c);
 	} else if (sandbox_row(sandbox)->state != SANDBOX_PAUSED) {
 		next(c);
-	} else if (e2b_renew(c, sandbox)) {
+	} else if (resume_is_allowed(c, sandbox) && e2b_renew(c, sandbox)) {
 		c->handler = next;
 		sandbox_pause(sandbox, false, e2b_on_resumed, call_ref(c));
 	}
@@ -557,13 +607,15 @@ void e2b_request(struct http_request *req, struct e2b *e)
 {
 	struct api_error err = { 0 };
 	struct target t = { 0 };
-	bool data = target_from_headers(req, &t) ||
-		    target_from_host(e->v1->config->domain, req, &t);
+	bool data = target_from_host(e->v1->config->domain, req, &t) ||
+		    target_from_headers(req, &t);
 	bool is_signed = !data && strcmp(req->path, "/files") == 0;
 	struct call *c;
 	int r;
 
-	if (e2b_is_preflight(req, t.port == ENVD_PORT)) {
+	/* On other ports, it is a request to a server in the sandbox. */
+	if ((!data || t.port == ENVD_PORT) &&
+	    e2b_is_preflight(req, t.port == ENVD_PORT)) {
 		e2b_answer_preflight(req);
 		return;
 	}

@@ -24,20 +24,26 @@
 /* --------------------------------------------------------------------------- user, paths
  */
 
+/* A name that no account has. */
+#define INVALID_USER "?"
+
 const char *e2b_user(struct call *c, char room[64])
 {
 	const char *auth = http_header(c->req, "Authorization");
 	char text[128];
 	ssize_t n;
 
-	if (!auth || strncasecmp(auth, "Basic ", 6) != 0 || strlen(auth) > 128)
+	if (!auth || strncasecmp(auth, "Basic ", 6) != 0)
 		return NULL;
-	n = base64_decode(auth + 6, strlen(auth + 6), text);
-	if (n <= 0)
-		return NULL;
-	text[n < 127 ? n : 127] = '\0';
+	n = strlen(auth) > 128 ? -1 : base64_decode(auth + 6, strlen(auth + 6), text);
+	/* No account has this name, so the request is refused. */
+	if (n <= 0 || n > 127 || memchr(text, '\0', (size_t)n))
+		return strcpy(room, INVALID_USER);
+	text[n] = '\0';
 	text[strcspn(text, ":")] = '\0';
-	(void)snprintf(room, 64, "%.63s", text);
+	if (strlen(text) > 63)
+		return strcpy(room, INVALID_USER);
+	(void)strcpy(room, text);
 	return room[0] ? room : NULL;
 }
 
@@ -129,9 +135,9 @@ uint64_t e2b_timeout_ms(const struct call *c)
 	struct warren_error why = WARREN_ERROR_INIT;
 	uint64_t ms = 0;
 
-	if (text && parse_u64(text, UINT32_MAX, &ms, &why) < 0)
+	if (text && parse_u64(text, 9999999999, &ms, &why) < 0)
 		return 0;
-	return ms;
+	return ms < UINT32_MAX ? ms : UINT32_MAX;
 }
 
 /* False: the call was refused. */
@@ -216,6 +222,8 @@ static void process_fail(struct call *c, const struct warren_error *err)
 		return;
 	if (cwd && *cwd && strstr(err->msg, "enter the directory"))
 		e2b_refuse_rpc(c, "invalid_argument", "cwd '%s' does not exist", cwd);
+	else if (err->code == EAGAIN)
+		e2b_refuse_rpc(c, "resource_exhausted", "%s", err->msg);
 	else
 		call_fail_start(c, err);
 }

@@ -378,6 +378,10 @@ static void list_sandboxes(struct call *c, uint32_t states)
 	filter.n_labels = metadata.n;
 	if (e2b_query(c, "template", template, sizeof(template)) && template[0])
 		l.template = template;
+	if (l.template && strchr(template, ':')) {
+		e2b_refuse(c, 400, "template: must not have a tag");
+		return;
+	}
 	if (e2b_query(c, "startedAfter", after, sizeof(after)) && after[0] &&
 	    date_parse_ms(after, &l.started_after) < 0) {
 		e2b_refuse(c, 400,

@@ -541,6 +541,11 @@ static void e2b_build_show(struct call *c, bool only_logs)
 	if (!e2b_build_find(c, &template, &row) || !e2b_build_read_page(c, &p))
 		return;
 	logs = template_build_log(c->v1->service, row.id);
+	if (row.state == TEMPLATE_BUILDING && !logs) {
+		row.state = TEMPLATE_ERROR;
+		row.reason = "the result of the build could not be saved: build it again";
+		row.step = "base";
+	}
 	e2b_build_put_logs(&p, logs ? logs : row.logs);
 	json_open(&j, NULL, '{');
 	if (only_logs) {

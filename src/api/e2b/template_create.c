@@ -215,12 +215,29 @@ static void starting_on_started(void *ctx, struct exec *exec,
 		starting_check(s);
 }
 
+static int note_exec(void *ctx, const struct exec_row *row UNUSED)
+{
+	*(bool *)ctx = true;
+	return 0;
+}
+
+/* The client of the first request may have left before the start command began. */
+static bool never_ran(const struct call *c, const struct sandbox *sandbox)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	bool any = false;
+
+	return db_each_exec(service_db(c->v1->service), sandbox_row(sandbox)->id, 0, 1,
+			    note_exec, &any, &ignored) >= 0 &&
+	       !any;
+}
+
 void e2b_start_template(struct call *c, struct sandbox *sandbox,
 			const struct template_start *t, bool again, service_done_fn done,
 			void *ctx)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
-	bool starts = t->start && !again;
+	bool starts = t->start && (!again || never_ran(c, sandbox));
 	struct starting *s;
 
 	if (!starts && !t->ready) {

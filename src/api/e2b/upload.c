@@ -236,6 +236,20 @@ static void upload_on_attributes(void *ctx, struct files_answer *a UNUSED,
 	upload_step(u);
 }
 
+/* A copy was written back. */
+static void upload_on_settled(void *ctx, struct files_answer *a UNUSED,
+			      const struct warren_error *err)
+{
+	struct upload *u = ctx;
+
+	if (err) {
+		upload_refuse_file(u, err);
+		return;
+	}
+	upload_put_file(u);
+	upload_step(u);
+}
+
 /* The file has all its bytes: give it its metadata, in place of what it had before. */
 static void upload_end_file(struct upload *u)
 {
@@ -247,6 +261,11 @@ static void upload_end_file(struct upload *u)
 				       .size = u->attributes.len,
 				       .n = u->n_attributes };
 
+	if (u->fd >= 0 && u->n_attributes == 1 && files_are_copies(f)) {
+		u->busy = true;
+		files_stat(f, -1, u->path, true, upload_on_settled, u);
+		return;
+	}
 	if (u->fd < 0 || (u->n_attributes == 1 && !files_have_workers(f))) {
 		upload_put_file(u);
 		return;

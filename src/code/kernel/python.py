@@ -174,11 +174,11 @@ class Python(Kernel):
         """Writes the event of an exception that left a cell."""
         try:
             value = str(error)
-        except Exception:
+        except (Exception, SystemExit):
             value = "<exception str() failed>"
         try:
             text = self.traceback(error)
-        except Exception as why:
+        except (Exception, SystemExit) as why:
             text = f"{type(error).__name__}: {value}\n(no traceback: {type(why).__name__})"
         if self.output.is_child():
             sys.stderr.write(text + "\n")

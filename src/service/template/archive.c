@@ -42,6 +42,8 @@ static uint64_t archive_now(void)
 static void archive_detach(struct template_archive *a)
 {
 	a->hold = db_release(a->service->db, a->hold);
+	disk_release(a->service, a->reserved);
+	a->reserved = 0;
 	lease_end(a->service, LEASE_DESCRIPTORS, &a->descriptor);
 	a->service = NULL;
 }
@@ -165,8 +167,11 @@ static int archive_open(struct template_archive *a, uint64_t size,
 		r = lease_take(s, LEASE_DESCRIPTORS, a->tenant, 1, &a->descriptor, err);
 	if (r == 0)
 		r = db_hold(s->db, a->tenant, uses, &a->hold, err);
+	if (r == 0)
+		r = disk_reserve(s, size, err);
 	if (r < 0)
 		return r;
+	a->reserved = size;
 	a->fd = openat(s->journals, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	return a->fd < 0 ? error_errno(err, errno, "create a file for an archive") : 0;
 }
@@ -238,6 +243,13 @@ static void template_upload_work(void *ctx)
 	u->result = fd_write_all(u->archive->fd, u->data, u->n);
 }
 
+static void archive_grow(struct template_archive *a, size_t n)
+{
+	a->size += n;
+	a->reserved -= n;
+	disk_release(a->service, n);
+}
+
 static void template_upload_on_written(void *ctx)
 {
 	struct template_upload *u = ctx;
@@ -252,7 +264,7 @@ static void template_upload_on_written(void *ctx)
 	if (u->result < 0)
 		(void)error_errno(&err, -u->result, "write an archive");
 	else
-		u->archive->size += u->n;
+		archive_grow(u->archive, u->n);
 	u->done(u->ctx, u->result < 0 ? u->result : 0, &err);
 }
 

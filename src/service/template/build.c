@@ -114,6 +114,7 @@ static void template_build_fail(struct template_build *b, const char *cause)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	char why[1024];
+	int r;
 
 	template_build_describe(b, cause, why);
 	template_log_add(&b->log, "error", why, strlen(why));
@@ -122,7 +123,12 @@ static void template_build_fail(struct template_build *b, const char *cause)
 	b->row.reason = why;
 	b->row.snapshot = "";
 	template_build_set_end(b, TEMPLATE_ERROR);
-	survive(b->service, db_set_template_build(b->service->db, &b->row, &ignored));
+	r = db_set_template_build(b->service->db, &b->row, &ignored);
+	if (r < 0) { /* on a full disk, its log may be what does not fit */
+		b->row.logs = "";
+		r = db_set_template_build(b->service->db, &b->row, &ignored);
+	}
+	survive(b->service, r);
 	b->snapshot = snapshot_abandon(b->snapshot);
 	template_build_free(b);
 }

@@ -14,6 +14,7 @@ struct template_archive {
 	char hash[TEMPLATE_HASH_LEN + 1];
 	int fd; /* a file without a name */
 	uint64_t size;
+	uint64_t reserved; /* bytes of the disk that are still to be written */
 	struct db_hold *hold;
 	struct fair_quota_lease descriptor;
 	unsigned users; /* builds that read it */

@@ -3,34 +3,12 @@
 import asyncio
 import os
 import sys
-import time
 import urllib.error
 import urllib.request
 
 import e2b
 from e2b import AsyncSandbox, Sandbox
-
-
-def eq(got, wanted, what=""):
-    assert got == wanted, f"{what}: got {got!r}, wanted {wanted!r}"
-
-
-def raises(kind, fn, text=""):
-    try:
-        got = fn()
-    except kind as e:
-        assert text in str(e), f"{e!s} does not contain {text!r}"
-        return e
-    raise AssertionError(f"no {kind.__name__}, but {got!r}")
-
-
-def until(fn, what):
-    for _ in range(300):
-        value = fn()
-        if value:
-            return value
-        time.sleep(0.1)
-    raise AssertionError(f"{what}: not within 30 s")
+from expect import eq, raises, until
 
 
 def commands():

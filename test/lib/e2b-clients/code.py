@@ -13,33 +13,7 @@ import urllib.request
 
 import e2b
 from e2b_code_interpreter import AsyncSandbox, Sandbox
-
-
-def eq(got, want, what="value"):
-    assert got == want, f"{what} is {got!r}, not {want!r}"
-
-
-def raises(kind, f, text=""):
-    try:
-        f()
-    except kind as e:
-        assert text in str(e), f"{text!r} is not in {e!r}"
-        return e
-    raise AssertionError(f"no {kind.__name__}")
-
-
-def until(condition, what):
-    for _ in range(300):
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"not within 30 s: {what}")
-
-
-def step(name):
-    """Has the test do something with the service."""
-    print(f"step {name}", flush=True)
-    return sys.stdin.readline().strip()
+from expect import eq, raises, until, step
 
 
 def http(s, method, path, body=None, **headers):

@@ -10,14 +10,11 @@ import urllib.error
 import urllib.request
 
 from e2b import Sandbox, Volume
+from expect import eq
 
 RESOLVE = socket.getaddrinfo
 socket.getaddrinfo = lambda host, *args, **kw: RESOLVE(
     "127.0.0.1" if str(host).endswith(".localhost") else host, *args, **kw)
-
-
-def eq(got, wanted, what=""):
-    assert got == wanted, f"{what}: got {got!r}, wanted {wanted!r}"
 
 
 def fetch(url):

@@ -6,21 +6,9 @@ import sys
 
 import e2b
 from e2b import AsyncSandbox, Sandbox
+from expect import eq, raises
 
 LARGE = os.urandom(1 << 20) + bytes(3 << 20) + os.urandom(1 << 20)
-
-
-def eq(got, wanted, what=""):
-    assert got == wanted, f"{what}: got {got!r:.300}, wanted {wanted!r:.300}"
-
-
-def raises(kind, fn, text=""):
-    try:
-        got = fn()
-    except kind as e:
-        assert text in str(e), f"{e!s} does not contain {text!r}"
-        return e
-    raise AssertionError(f"no {kind.__name__}, but {got!r}")
 
 
 def sync():

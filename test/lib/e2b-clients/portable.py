@@ -3,10 +3,7 @@
 import sys
 
 import e2b
-
-
-def eq(got, wanted, what=""):
-    assert got == wanted, f"{what}: got {got!r}, wanted {wanted!r}"
+from expect import eq
 
 
 def main():
@@ -36,6 +33,13 @@ def main():
     eq((sandbox.files.make_dir(f"{at}/d"), sandbox.files.make_dir(f"{at}/d")), (True, False))
     sandbox.files.remove(f"{at}/deep")
     eq([e.name for e in sandbox.files.list(at)], ["c", "d"])
+    sandbox.files.write_files([{"path": f"{at}/m{i}", "data": str(i)} for i in range(5)])
+    eq([sandbox.files.read(f"{at}/m{i}") for i in range(5)], [str(i) for i in range(5)])
+    try:
+        sandbox.files.write_files([{"path": "/etc/passwd/x", "data": "1"}, {"path": f"{at}/good", "data": "2"}])
+        raise AssertionError("no exception")
+    except e2b.SandboxException:
+        pass
     try:
         sandbox.files.read(f"{at}/missing")
         raise AssertionError("no exception")

@@ -7,19 +7,7 @@ import sys
 
 import e2b
 from e2b import AsyncSandbox, AsyncVolume, Sandbox, Volume
-
-
-def eq(got, wanted, what=""):
-    assert got == wanted, f"{what}: got {got!r}, wanted {wanted!r}"
-
-
-def raises(kind, fn, text=""):
-    try:
-        got = fn()
-    except kind as e:
-        assert text in str(e), f"{e!s} does not contain {text!r}"
-        return
-    raise AssertionError(f"no {kind.__name__}, but {got!r}")
+from expect import eq, raises
 
 
 def contents(v):
