@@ -27,17 +27,6 @@ void e2b_teams(struct call *c)
 
 /* ------------------------------------------------------------------------ network */
 
-static void account_on_network(void *ctx, int r, const struct warren_error *err)
-{
-	struct call *c = ctx;
-
-	if (c->req && r < 0)
-		call_fail(c, err);
-	else if (c->req)
-		call_empty(c, 204);
-	call_unref(c);
-}
-
 /* Convert the settings to a policy, as JSON; empty: no network. */
 static int network_convert(struct call *c, const struct sandbox *sandbox,
 			   struct buf *policy, struct api_error *err)
@@ -81,8 +70,8 @@ void e2b_update_network(struct call *c)
 	if (network_convert(c, sandbox, &policy, &err) < 0)
 		call_error(c, &err);
 	else
-		network_change(sandbox, policy.len > 0 ? policy.data : NULL,
-			       account_on_network, call_ref(c));
+		network_change(sandbox, policy.len > 0 ? policy.data : NULL, e2b_on_done,
+			       call_ref(c));
 }
 
 /* --------------------------------------------------------------------------- logs */

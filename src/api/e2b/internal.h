@@ -163,6 +163,8 @@ int e2b_network(struct body *network, int internet, json_t **ret, struct api_err
 struct sandbox *e2b_sandbox(struct call *c);
 /* A sandbox that could not be resumed is kept until a client connects to it. */
 void e2b_without_end(struct call *c, struct sandbox *sandbox);
+/* Answer the call, of which @ctx is a reference, with nothing or the error. */
+void e2b_on_done(void *ctx, int r, const struct warren_error *err);
 /* For an operation whose end needs no reaction. */
 void e2b_ignore(void *ctx, int r, const struct warren_error *err);
 #define TIMEOUT_MAX 31536000 /* seconds: one year */

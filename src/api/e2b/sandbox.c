@@ -414,7 +414,7 @@ void e2b_list_running(struct call *c)
 
 /* ------------------------------------------------------------------ end and lifetime */
 
-static void control_on_done(void *ctx, int r, const struct warren_error *err)
+void e2b_on_done(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
@@ -430,7 +430,7 @@ void e2b_kill(struct call *c)
 	struct sandbox *sandbox = find_in_path(c, ~(1U << SANDBOX_DELETING));
 
 	if (sandbox)
-		sandbox_delete(sandbox, control_on_done, call_ref(c));
+		sandbox_delete(sandbox, e2b_on_done, call_ref(c));
 }
 
 int e2b_check_timeout(const struct call *c, int64_t seconds, struct api_error *err)
@@ -540,7 +540,7 @@ static void pause_on_done(void *ctx, int r, const struct warren_error *err)
 	if (r < 0 && sandbox)
 		(void)pause_set_end(sandbox, p->expires_at, &ignored);
 	free(p);
-	control_on_done(c, r, err);
+	e2b_on_done(c, r, err);
 }
 
 /* A paused sandbox has no end: it is kept until a client connects to it or kills it. */
