@@ -8,7 +8,7 @@ import urllib.request
 
 import e2b
 from e2b import AsyncSandbox, Sandbox
-from expect import eq, raises, until
+from expect import done, eq, raises, until
 
 
 def commands():
@@ -264,4 +264,4 @@ if __name__ == "__main__":
     area = {"commands": commands, "files": files, "lifecycle": lifecycle, "cold": cold, "old": old, "ports": ports,
             "async": lambda: asyncio.run(with_async())}[sys.argv[1]]
     area()
-    print("done")
+    done()

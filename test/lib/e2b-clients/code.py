@@ -13,7 +13,7 @@ import urllib.request
 
 import e2b
 from e2b_code_interpreter import AsyncSandbox, Sandbox
-from expect import eq, raises, until, step
+from expect import done, eq, raises, step, until
 
 
 def http(s, method, path, body=None, **headers):
@@ -474,7 +474,7 @@ def main():
             area(s)
         finally:
             s.kill()
-    print("done")
+    done()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 
 from e2b import Sandbox, Volume
-from expect import eq
+from expect import done, eq
 
 RESOLVE = socket.getaddrinfo
 socket.getaddrinfo = lambda host, *args, **kw: RESOLVE(
@@ -57,4 +57,4 @@ def main():
 
 
 main()
-print("done")
+done()

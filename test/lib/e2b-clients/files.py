@@ -6,7 +6,7 @@ import sys
 
 import e2b
 from e2b import AsyncSandbox, Sandbox
-from expect import eq, raises
+from expect import done, eq, raises
 
 LARGE = os.urandom(1 << 20) + bytes(3 << 20) + os.urandom(1 << 20)
 
@@ -77,4 +77,4 @@ async def asynchronous():
 
 AREAS = {"sync": sync, "metadata": metadata, "users": users, "async": lambda: asyncio.run(asynchronous())}
 AREAS[sys.argv[1]]()
-print("done")
+done()

@@ -3,7 +3,7 @@
 import sys
 
 import e2b
-from expect import eq
+from expect import done, eq
 
 
 def main():
@@ -52,7 +52,7 @@ def main():
         eq(sandbox.files.get_info(f"{at}/c").size, 256000)
     eq(sandbox.get_info().metadata, {"on": "any"})
     eq((sandbox.is_running(), sandbox.kill(), sandbox.kill(), sandbox.is_running()), (True, True, False, False))
-    print("done")
+    done()
 
 
 main()

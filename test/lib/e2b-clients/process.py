@@ -14,7 +14,7 @@ import urllib.parse
 
 import e2b
 from e2b import AsyncSandbox, Sandbox
-from expect import eq, raises, until, step
+from expect import done, eq, raises, step, until
 
 
 def quietly(f):
@@ -301,7 +301,7 @@ def main():
             area(s)
         finally:
             s.kill()
-    print("done")
+    done()
 
 
 if __name__ == "__main__":

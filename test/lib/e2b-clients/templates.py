@@ -7,7 +7,7 @@ import tempfile
 
 import e2b
 from e2b import AsyncSandbox, AsyncTemplate, Sandbox, Template, wait_for_file
-from expect import eq, raises
+from expect import done, eq, raises
 
 
 def build(template, name, **options):
@@ -201,4 +201,4 @@ if __name__ == "__main__":
     areas = {"steps": steps, "copies": copies, "errors": errors, "starts": starts, "tags": tags, "old": old, "image": image, "tls": tls, "dockerfile": dockerfile,
              "async": lambda: asyncio.run(with_async())}
     areas[sys.argv[1]]()
-    print("done")
+    done()

@@ -7,7 +7,7 @@ import sys
 
 import e2b
 from e2b import AsyncSandbox, AsyncVolume, Sandbox, Volume
-from expect import eq, raises
+from expect import done, eq, raises
 
 
 def contents(v):
@@ -144,4 +144,4 @@ def asynchronous():
 
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
-    print("done")
+    done()
