@@ -106,13 +106,20 @@ struct http_request {
  * The server's own response to requests without a handler: malformed, timed out, body too
  * large.
  */
+#define HTTP_REFUSED_PATH 128
+
 struct http_refusal {
 	int status;          /* 400, 408, 413, 417, 431, 500, 501, 502, 503, 504, 505 */
+	const char *type;    /* the Content-Type of the response; "application/json" */
 	const char *code;    /* "bad_request", "too_large", ... */
 	const char *message; /* a sentence for users */
 	const char *request_id;
 	/* The client, if its data was not a valid request; otherwise NULL. */
 	const struct http_peer *peer;
+	/* The request; NULL: its head could not be read. */
+	const struct http_request *req;
+	/* Then, the beginning of its path, which was not checked; "": unknown. */
+	char path[HTTP_REFUSED_PATH];
 };
 
 /* 0: the default. */
@@ -149,10 +156,11 @@ struct http_limits {
 struct http_options {
 	void (*request)(struct http_request *req, void *ctx);
 	/*
-	 * Write the body of a refusal, as JSON; NULL:
+	 * Write the body of a refusal; NULL, as JSON:
 	 * {"code":..., "message":..., "detail":null, "request_id":...}
+	 * May change the status and the type of the response.
 	 */
-	void (*refused)(const struct http_refusal *refusal, struct buf *body, void *ctx);
+	void (*refused)(struct http_refusal *refusal, struct buf *body, void *ctx);
 	void *ctx;
 	struct http_limits limits;
 };

@@ -154,7 +154,24 @@ static void http1_kick(struct request *r)
 	http_conn_kick(r->conn);
 }
 
+/* The bytes are those that the client sent, or were parsed in place. */
+static void http1_set_path(struct http_refusal *f, const char *head, size_t n)
+{
+	size_t at = 0;
+
+	while (at < n && head[at] >= 'A' && head[at] <= 'Z')
+		at++;
+	if (at > 0 && at + 1 < n && head[at + 1] == '/')
+		http_refusal_set_path(f, head + at + 1, n - at - 1);
+}
+
 void http1_refuse(struct http_conn *c, int status, const char *why, int error)
+{
+	http1_refuse_head(c, status, why, error, NULL, 0);
+}
+
+void http1_refuse_head(struct http_conn *c, int status, const char *why, int error,
+		       const char *head, size_t n)
 {
 	struct buf *b, *body;
 	char id[ID_LEN + 1];
@@ -162,8 +179,9 @@ void http1_refuse(struct http_conn *c, int status, const char *why, int error)
 				  .code = http_refusal_code(status),
 				  .message = why,
 				  .request_id = id };
-	const struct http_header headers[] = { { "Content-Type", "application/json" },
-					       { "X-Request-Id", id } };
+	struct http_header headers[2 + HTTP_ADDED_MAX] = { { "Content-Type", "" },
+							   { "X-Request-Id", id } };
+	size_t n_headers = 2;
 
 	if (c->req && c->req->begun) {
 		http_conn_end(c, error);
@@ -172,14 +190,19 @@ void http1_refuse(struct http_conn *c, int status, const char *why, int error)
 	if (c->req) {
 		(void)memcpy(id, http_request_id(&c->req->pub), sizeof(id));
 		c->req->status = status;
+		f.req = &c->req->pub;
+		n_headers += http_refusal_add_headers(c->req, headers + n_headers);
 	} else {
 		http_server_id(c->server, id);
 		f.peer = &c->peer;
+		http1_set_path(&f, head, n);
 	}
 	body = http_refusal_body(c->server, &f);
+	headers[0].value = f.type;
+	status = f.status;
 	b = http_server_scratch(c->server);
-	(void)http1_put_head(b, c->server, status, headers, ARRAY_SIZE(headers));
-	if (http_wants_retry(status, headers, ARRAY_SIZE(headers)))
+	(void)http1_put_head(b, c->server, status, headers, n_headers);
+	if (http_wants_retry(status, headers, n_headers))
 		PUT(b, "Retry-After: 1\r\n");
 	PUT(b, "Content-Length: ");
 	http1_put_u64(b, body->len);

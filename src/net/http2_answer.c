@@ -68,7 +68,9 @@ void http2_drop_out(struct http2_stream *st)
 /* Where a handler has to wait: less, if other streams of the connection use much. */
 static size_t http2_high(const struct http2_stream *st)
 {
-	return st->conn->h2->queued > HTTP2_HIGH ? HTTP2_LOW : STREAM_HIGH;
+	const struct http2 *h2 = st->conn->h2;
+
+	return h2->queued > http2_limits(h2)->high ? HTTP2_LOW : STREAM_HIGH;
 }
 
 bool http2_is_drained(const struct http2_stream *st)

@@ -37,6 +37,22 @@ static void http2_body_deliver(struct http2_stream *st, const char *data, size_t
 		(void)nghttp2_session_consume_stream(st->conn->h2->session, st->id, n);
 }
 
+/* May @n more bytes be kept for the handler? */
+static bool http2_body_has_room(const struct http2_stream *st, size_t n)
+{
+	const struct http2 *h2 = st->conn->h2;
+	const struct link *l;
+
+	if (st->counted)
+		return true;
+	for (l = h2->streams.next; l != &h2->streams; l = l->next) {
+		const struct http2_stream *s = CONTAINER(l, struct http2_stream, link);
+
+		n += s->counted ? 0 : s->in.queued;
+	}
+	return n <= http2_limits(h2)->bodies;
+}
+
 void http2_body_take(struct http2_stream *st, const char *data, size_t n)
 {
 	st->received += n;
@@ -51,6 +67,9 @@ void http2_body_take(struct http2_stream *st, const char *data, size_t n)
 		http2_close_request(st, -ENOBUFS);
 	} else if (http2_body_wanted(st) && !st->in.first) {
 		http2_body_deliver(st, data, n);
+	} else if (st->req && !http2_body_has_room(st, n)) {
+		st->aborted = true;
+		st->why = -ENOBUFS;
 	} else if (st->req) {
 		if (!segments_add(&st->in, data, n)) {
 			st->aborted = true;
@@ -80,6 +99,7 @@ static void http2_body_widen(struct http2_stream *st)
 	if (r->sink == SINK_STREAM &&
 	    !http_account_window(http_server_accounts(st->conn->server), r, window))
 		return;
+	st->counted = r->sink == SINK_STREAM;
 	(void)nghttp2_session_set_local_window_size(
 		st->conn->h2->session, NGHTTP2_FLAG_NONE, st->id, (int32_t)window);
 }

@@ -109,6 +109,23 @@ static int http2_on_begin_headers(nghttp2_session *session, const nghttp2_frame 
 	return 0;
 }
 
+/*
+ * References to a long field that was sent once make a short head long, and each of them
+ * costs as much as the field. So a head that is far too large ends the connection before
+ * the rest of it is decoded, and one that is too large counts as an expensive frame.
+ */
+static bool http2_head_goes_on(struct http2 *h2)
+{
+	struct http2_head *head = &h2->head;
+
+	if (head->size <= head->max)
+		return true;
+	if (!head->counted && !http2_take_frames(h2, HTTP2_LARGE_HEAD_COST))
+		return false;
+	head->counted = true;
+	return head->size <= HTTP2_LARGE_HEAD * head->max;
+}
+
 static int http2_on_header(nghttp2_session *session UNUSED,
 			   const nghttp2_frame *frame UNUSED, const uint8_t *name,
 			   size_t name_len, const uint8_t *value, size_t value_len,
@@ -118,18 +135,21 @@ static int http2_on_header(nghttp2_session *session UNUSED,
 
 	http2_head_add(&h2->head, (const char *)name, name_len, (const char *)value,
 		       value_len);
-	return 0;
+	return http2_head_goes_on(h2) ? 0 : http2_flooded(h2);
 }
 
 /* By default, nghttp2 would drop this field and accept the rest. */
 static int http2_on_invalid_header(nghttp2_session *session UNUSED,
 				   const nghttp2_frame *frame UNUSED,
-				   const uint8_t *name UNUSED, size_t name_len UNUSED,
-				   const uint8_t *value UNUSED, size_t value_len UNUSED,
+				   const uint8_t *name UNUSED, size_t name_len,
+				   const uint8_t *value UNUSED, size_t value_len,
 				   uint8_t flags UNUSED, void *ctx)
 {
 	struct http2 *h2 = ctx;
 
+	h2->head.size += name_len + value_len;
+	if (!http2_head_goes_on(h2))
+		return http2_flooded(h2);
 	if (h2->head.status == 0) {
 		h2->head.status = 400;
 		h2->head.why = "a field is malformed";
@@ -162,7 +182,7 @@ static void http2_take_head(struct http2_stream *st, bool ended)
 		http2_refuse(st, status, h->why, -EBADMSG);
 		return;
 	}
-	if (h2->heads + text.len > HTTP2_HEADS) {
+	if (h2->heads + text.len > http2_limits(h2)->heads) {
 		http2_reset(st, NGHTTP2_REFUSED_STREAM);
 		return;
 	}

@@ -36,17 +36,18 @@
 /* The same for a body that the handler reads; counted against the owner's memory. */
 #define HTTP2_UPLOAD_WINDOW (1U << 20)
 #define HTTP2_CONN_WINDOW   (16U << 20)
-/* All heads of open streams. */
-#define HTTP2_HEADS (512U << 10)
-/*
- * Bytes of responses that wait for the client, of all streams. Above HTTP2_HIGH, handlers
- * that stream may queue only HTTP2_LOW for each stream. Above HTTP2_HOLD, further
- * requests wait; for clients that have not authenticated, above HTTP2_HOLD_UNKNOWN.
- */
-#define HTTP2_LOW          (16U << 10)
-#define HTTP2_HIGH         (256U << 10)
-#define HTTP2_HOLD         (16U << 20)
-#define HTTP2_HOLD_UNKNOWN (1U << 20)
+#define HTTP2_LOW           (16U << 10)
+
+/* Bytes of all streams of a connection. */
+struct http2_limits {
+	size_t heads;  /* of open streams */
+	size_t bodies; /* kept for handlers that do not read, and counted for no owner */
+	/*
+	 * Responses that wait for the client. Above @high, handlers that stream may queue
+	 * only HTTP2_LOW for each stream. Above @hold, further requests wait.
+	 */
+	size_t high, hold;
+};
 /*
  * Frames that cost the server more than the client, such as PING or RST_STREAM: so many
  * at once, and so many per second. Each DATA frame that is sent allows some more, because
@@ -56,6 +57,8 @@
 #define HTTP2_FRAMES_PER_SEC  33U
 #define HTTP2_FRAMES_PER_DATA 3U
 #define HTTP2_CONTINUATIONS   16U
+#define HTTP2_LARGE_HEAD_COST 50U /* of a head that is refused because of its size */
+#define HTTP2_LARGE_HEAD      4U  /* times its maximum size: the connection ends */
 
 /* A list of header fields that is being received. */
 enum http2_pseudo {
@@ -74,6 +77,7 @@ struct http2_head {
 	size_t size, max; /* bytes so far, and their maximum */
 	int status;       /* status of a refusal; 0: valid so far */
 	const char *why;
+	bool counted; /* as an expensive frame, because it is too large */
 };
 
 struct http2_stream {
@@ -90,6 +94,7 @@ struct http2_stream {
 	int why;        /* reason for @aborted */
 	bool held;      /* the handler is not called yet */
 	bool widened;   /* the window was set for a handler that reads */
+	bool counted;   /* the owner's memory includes the window */
 	bool body_done; /* the client has ended the body */
 	bool begun;     /* the head of the response is submitted */
 	bool complete;  /* @out contains the end of the response */
@@ -144,6 +149,8 @@ void http2_close_request(struct http2_stream *st, int why);
 void http2_refuse(struct http2_stream *st, int status, const char *why, int error);
 /* The state of a stream has changed: do everything that follows from it. */
 void http2_settle(struct http2_stream *st);
+/* The limits of a connection: lower ones for a client that has not authenticated. */
+const struct http2_limits *http2_limits(const struct http2 *h2);
 /* Return whether so much waits for the client that further requests must wait, too. */
 bool http2_holds(const struct http2 *h2);
 /* Call the handler of a request that waits, unless it has to wait longer. */

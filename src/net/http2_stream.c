@@ -67,8 +67,9 @@ void http2_refuse(struct http2_stream *st, int status, const char *why, int erro
 				  .code = http_refusal_code(status),
 				  .message = why,
 				  .request_id = id };
-	const struct http_header headers[] = { { "Content-Type", "application/json" },
-					       { "X-Request-Id", id } };
+	struct http_header headers[2 + HTTP_ADDED_MAX] = { { "Content-Type", "" },
+							   { "X-Request-Id", id } };
+	size_t n_headers = 2;
 	bool bodiless = st->req && st->req->head_method;
 	struct buf *body;
 
@@ -80,13 +81,19 @@ void http2_refuse(struct http2_stream *st, int status, const char *why, int erro
 	if (st->req) {
 		(void)memcpy(id, st->req->id, sizeof(id));
 		st->req->status = status;
+		f.req = &st->req->pub;
+		n_headers += http_refusal_add_headers(st->req, headers + n_headers);
 	} else {
+		const struct buf *path = &st->conn->h2->head.pseudo[HTTP2_PATH];
+
 		http_server_id(s, id);
 		f.peer = &st->conn->peer;
+		http_refusal_set_path(&f, path->data, path->len);
 	}
 	body = http_refusal_body(s, &f);
-	(void)http2_respond(st, status, headers, ARRAY_SIZE(headers), body->data,
-			    body->len, bodiless);
+	headers[0].value = f.type;
+	(void)http2_respond(st, f.status, headers, n_headers, body->data, body->len,
+			    bodiless);
 	http2_close_request(st, error);
 }
 
@@ -111,9 +118,24 @@ static void http2_arm_stream(struct http2_stream *st)
 	http_conn_set_deadline(st->conn->server, &st->timer, d, progress);
 }
 
+const struct http2_limits *http2_limits(const struct http2 *h2)
+{
+	static const struct http2_limits known = { .heads = 512U << 10,
+						   .bodies = (size_t)HTTP2_STREAMS *
+							     HTTP2_WINDOW,
+						   .high = 256U << 10,
+						   .hold = 16U << 20 };
+	static const struct http2_limits unknown = { .heads = 128U << 10,
+						     .bodies = 128U << 10,
+						     .high = 64U << 10,
+						     .hold = 256U << 10 };
+
+	return h2->conn->known ? &known : &unknown;
+}
+
 bool http2_holds(const struct http2 *h2)
 {
-	return h2->queued > (h2->conn->known ? HTTP2_HOLD : HTTP2_HOLD_UNKNOWN);
+	return h2->queued > http2_limits(h2)->hold;
 }
 
 void http2_start_held(struct http2_stream *st)

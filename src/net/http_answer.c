@@ -248,13 +248,32 @@ static void default_body(const struct http_refusal *f, struct buf *body)
 	json_close(&j, '}');
 }
 
-struct buf *http_refusal_body(struct http_server *s, const struct http_refusal *f)
+void http_refusal_set_path(struct http_refusal *f, const char *path, size_t n)
+{
+	size_t len = 0;
+
+	while (len < n && len < sizeof(f->path) - 1 && path[len] > ' ' &&
+	       path[len] != '?' && path[len] < 0x7f) {
+		f->path[len] = path[len];
+		len++;
+	}
+	f->path[len] = '\0';
+}
+
+size_t http_refusal_add_headers(const struct request *r, struct http_header *to)
+{
+	(void)memcpy(to, r->added, r->n_added * sizeof(*to));
+	return r->n_added;
+}
+
+struct buf *http_refusal_body(struct http_server *s, struct http_refusal *f)
 {
 	static char room[REFUSAL_MAX];
 	static struct buf body;
 	const struct http_options *o = http_server_options(s);
 
 	body = (struct buf)BUF_IN(room);
+	f->type = "application/json";
 	if (o->refused)
 		o->refused(f, &body, o->ctx);
 	else
@@ -270,12 +289,13 @@ int http_refuse(struct http_request *req, int status, const char *code,
 	struct http_refusal f = { .status = status,
 				  .code = code ? code : http_refusal_code(status),
 				  .message = message,
-				  .request_id = http_request_id(req) };
-	const struct http_header headers[] = { { "Content-Type", "application/json" },
-					       { "X-Request-Id", f.request_id } };
+				  .request_id = http_request_id(req),
+				  .req = req };
 	struct buf *body = http_refusal_body(request_of(req)->conn->server, &f);
+	const struct http_header headers[] = { { "Content-Type", f.type },
+					       { "X-Request-Id", f.request_id } };
 
-	return http_respond(req, status, headers, ARRAY_SIZE(headers), body->data,
+	return http_respond(req, f.status, headers, ARRAY_SIZE(headers), body->data,
 			    body->len);
 }
 

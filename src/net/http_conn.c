@@ -175,16 +175,18 @@ static size_t http_conn_take_head(struct http_conn *c, char *data, size_t n)
 		return 0;
 	c->scanned = 0;
 	if (len < 0) {
-		http1_refuse(c, 400, "this is not an HTTP/1.1 request", -EBADMSG);
+		http1_refuse_head(c, 400, "this is not an HTTP/1.1 request", -EBADMSG,
+				  data, n);
 		return n;
 	}
 	if (len == 0 || (size_t)len > max) {
-		http1_refuse(c, 431, "the head of the request is too large", -EMSGSIZE);
+		http1_refuse_head(c, 431, "the head of the request is too large",
+				  -EMSGSIZE, data, n);
 		return n;
 	}
 	status = http_head_request(data, (size_t)len, h);
 	if (status != 0) {
-		http1_refuse(c, status, h->why, -EBADMSG);
+		http1_refuse_head(c, status, h->why, -EBADMSG, data, n);
 		return n;
 	}
 	start_request(c, h, data, (size_t)len);
@@ -550,11 +552,14 @@ static void http_conn_expired(struct http_timer *timer, enum deadline which)
 	bool refusable =
 		(which == DEADLINE_HEAD && c->partial) ||
 		((which == DEADLINE_BODY || which == DEADLINE_SLOW_BODY) && c->req);
+	size_t head = stream_kept(&c->stream);
 
 	if (which == DEADLINE_WRITE && http_conn_reads_on(c))
 		return;
 	if (refusable)
-		http1_refuse(c, 408, "the request did not arrive in time", -ETIMEDOUT);
+		http1_refuse_head(
+			c, 408, "the request did not arrive in time", -ETIMEDOUT,
+			head > 0 ? c->stream.kept + c->stream.kept_off : NULL, head);
 	else
 		http_conn_end(c, which == DEADLINE_HALF ? -ECONNRESET : -ETIMEDOUT);
 	if (!c->stream.is_closed)

@@ -260,10 +260,17 @@ bool http_conn_body_is_cheap(const struct http_conn *c);
  * connection.
  */
 void http1_refuse(struct http_conn *c, int status, const char *why, int error);
+/* The same, for a head that cannot be read, of which @head has the first @n bytes. */
+void http1_refuse_head(struct http_conn *c, int status, const char *why, int error,
+		       const char *head, size_t n);
 
 /* http_answer.c */
 /* The body of a refusal, in a buffer that the next refusal overwrites. */
-struct buf *http_refusal_body(struct http_server *s, const struct http_refusal *f);
+struct buf *http_refusal_body(struct http_server *s, struct http_refusal *f);
+/* Copy the headers of http_add_header(), at most HTTP_ADDED_MAX. Returns their number. */
+size_t http_refusal_add_headers(const struct request *r, struct http_header *to);
+/* Note the path of a request that is refused; @n bytes may contain more than it. */
+void http_refusal_set_path(struct http_refusal *f, const char *path, size_t n);
 /* Return whether a response needs the header Retry-After, and has none. */
 bool http_wants_retry(int status, const struct http_header *headers, size_t n);
 

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from net_harness import MIB, WAIT, eq, main, ok, test, tls_client  # pylint: disable=wrong-import-position
 from h2_raw import (ACK, CALM, CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, FLOW_CONTROL_ERROR,  # pylint: disable=wrong-import-position
                     HEADERS, INITIAL_WINDOW, INTERNAL_ERROR, NO_ERROR, PADDED, PING, PREFACE, PRIORITY, PROTOCOL_ERROR,
-                    REFUSED, RST, SETTINGS, WINDOW, H2Server, block, frame, get)
+                    REFUSED, RST, SETTINGS, WINDOW, H2Server, block, frame, get, integer)
 
 STREAMS = 128  # of one connection, as the server announces
 FIRST_WINDOW = 16 << 10
@@ -298,6 +298,41 @@ def floods_of_continuations_end_the_connection():
         eq(server.stats()["answered"], 0, "requests")
 
 
+def referring(times):
+    """A head whose field of 4,000 bytes is sent once, and then as references of one byte."""
+    return block(get("/hello")) + b"\x40" + integer(1, 7) + b"x" + integer(4000, 7) + b"y" * 4000 + b"\xbe" * times
+
+
+@test
+def heads_that_grow_by_references_end_the_connection():
+    with H2Server() as server:
+        with server.raw() as c:
+            c.send(frame(HEADERS, END_STREAM | END_HEADERS, 1, referring(5)))
+            eq(c.answer(1), (200, b"hello\n"), "a few references")
+        with server.raw() as c:
+            try:
+                c.send(frame(HEADERS, END_STREAM, 1, referring(10000)))
+                for _ in range(14):
+                    c.send(frame(CONTINUATION, 0, 1, b"\xbe" * 16000))
+            except OSError:
+                pass
+            eq(c.closed(), CALM, "GOAWAY")
+        eq(server.stats()["answered"], 1, "requests")
+
+
+@test
+def many_heads_that_are_too_large_end_the_connection():
+    with H2Server() as server, server.raw() as c:
+        eq(refused(c, send_head(c, get("/hello") + [("x", "y" * 15000)] * 3)), 431)
+        eq(c.ask("/hello"), (200, b"hello\n"), "after one such head")
+        try:
+            for _ in range(100):
+                send_head(c, get("/hello") + [("x", "y" * 15000)] * 3)
+        except OSError:
+            pass
+        eq(c.closed(), CALM, "GOAWAY")
+
+
 # ---------------------------------------------------------------- streams
 
 @test
@@ -411,12 +446,12 @@ def large_unread_answers_hold_back_further_requests():
             for _ in range(2):  # each answer is in memory as a whole
                 s = c.request(get("/echo?max=4000000", "POST"), more=True)
                 sent = 0
-                while sent < 900000:
+                while sent < 200000:
                     c.until(lambda: FIRST_WINDOW + c.windows[s] > sent, "a window")  # pylint: disable=cell-var-from-loop
-                    n = min(16000, FIRST_WINDOW + c.windows[s] - sent, 900000 - sent)
-                    c.send(frame(DATA, END_STREAM if sent + n == 900000 else 0, s, b"e" * n))
+                    n = min(16000, FIRST_WINDOW + c.windows[s] - sent, 200000 - sent)
+                    c.send(frame(DATA, END_STREAM if sent + n == 200000 else 0, s, b"e" * n))
                     sent += n
-                bodies[s] = 900000
+                bodies[s] = 200000
                 c.settle()
             answered = server.until(lambda s: s["open"] == 1, "answered")["answered"]
             late = [c.request(get("/hello")) for _ in range(50)]
@@ -431,9 +466,32 @@ def large_unread_answers_hold_back_further_requests():
             for s in [*bodies, *late]:
                 c.open_window(s, 1000000)
             for s in bodies:
-                eq(len(c.answer(s)[1]), 900000)
+                eq(len(c.answer(s)[1]), 200000)
             for s in late:
                 eq(c.answer(s), (200, b"hello\n"))
+
+
+def hanging(c, known, make):
+    """How many of 60 requests that take memory does the server keep? The handler reads nothing."""
+    eq(c.answer(c.request(get("/hello") + ([("x-known", "1")] if known else [])))[0], 200)
+    open_ = [make() for _ in range(60)]
+    for _ in range(2):  # the answer to a PING overtakes other frames
+        c.settle()
+    return sum(s not in c.reset for s in open_)
+
+
+@test
+def a_client_that_is_not_known_can_keep_little_in_memory():
+    long = [("x-long", "x" * 8000)]
+    for known, heads, bodies in ((False, 16, 8), (True, 60, 60)):
+        with H2Server() as server:
+            with server.raw() as c:
+                eq(hanging(c, known, lambda: c.request(get("/hang") + long)), heads, f"heads, known: {known}")
+            with server.raw() as c:
+                eq(hanging(c, known, lambda: c.request(get("/hang", "PUT"), b"x" * 16384, more=True)), bodies,
+                   f"bodies, known: {known}")
+            with server.raw() as c:
+                eq(c.ask("/hello")[0], 200, "another connection")
 
 
 @test
