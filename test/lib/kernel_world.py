@@ -119,7 +119,7 @@ class Kernel:
     def event(self):
         """Returns the next event, or None at the end of the output."""
         deadline = time.monotonic() + PATIENCE
-        while not self.lines:
+        while not any(self.lines):
             ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
             ok(ready, "no event")
             data = os.read(self.process.stdout.fileno(), 1 << 20)
@@ -127,7 +127,9 @@ class Kernel:
                 eq(self.rest, b"", "an incomplete line")
                 return None
             *self.lines, self.rest = (self.rest + data).split(b"\n")
-        line = self.lines.pop(0)
+        line = b""
+        while not line:  # there are empty lines before the begin and the end of a cell
+            line = self.lines.pop(0)
         ok(len(line) < LINE_MAX and line.isascii(), f"a line of {len(line)} bytes: {line[:200]!r}")
         event = json.loads(line)
         ok(isinstance(event, dict), f"not an object: {event!r}")

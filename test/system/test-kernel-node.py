@@ -122,6 +122,66 @@ def values_are_shown_in_every_representation_they_have():
         ok("_toHtml" in cell.text and "no" in cell.stderr, cell)
 
 
+# What polyfills, test libraries and mistakes change.
+CHANGES = (
+    "Object.prototype.toJSON = function () { return 'pwn'; }; ({ a: 1 })",
+    "JSON.stringify = () => 'pwn'; JSON.parse = undefined; 3",
+    "Array.prototype.push = Array.prototype.map = Array.prototype.join = function () { throw 1; }; 8",
+    "for (const n of Object.getOwnPropertyNames(Array.prototype)) if (n !== 'constructor') Array.prototype[n] = null; 1",
+    "for (const n of ['slice', 'replace', 'includes', 'endsWith']) String.prototype[n] = null; 1",
+    "Promise.prototype.then = Promise.prototype.finally = function () { throw 1; }; 1",
+    "Function.prototype.apply = Function.prototype.call = Function.prototype.bind = null; 1",
+    "for (const n of ['keys', 'entries', 'assign', 'defineProperty']) Object[n] = null; 1",
+    "RegExp.prototype.exec = RegExp.prototype[Symbol.replace] = null; 1",
+    "Array.prototype[Symbol.iterator] = null; 1",
+    "Object.prototype.cancelled = Object.prototype.exceptionDetails = true; Object.prototype.objectId = '1'; 1",
+    "Object.defineProperty(Object.prototype, 'op', { set() { throw 1; }, get() { throw 1; } }); 1",
+    "Promise = Atomics = JSON = String = Object = Array = Reflect = Buffer = undefined; 1",
+    "require('util').inspect = require('path').join = null; require('events').prototype.emit = null; 1",
+    "require('worker_threads').Worker.prototype.postMessage = require('inspector').Session.prototype.post = null; 1",
+    "process.env = null; 1",
+)
+
+
+@test
+def cells_that_change_built_ins_end_and_so_do_later_ones():
+    for code in CHANGES:
+        with node() as k:
+            eq(k.run(code).error, None, code)
+            for _ in range(2):
+                eq(k.run("6 * 7").text, "42", code)
+            k.run("console.log('x')")  # ends
+    with node() as k:
+        # A result is converted as the cell demands; an error that cannot be described is an error.
+        eq(k.run("Object.prototype.toJSON = function () { return 'own'; }; JSON.stringify({})").text, '"own"')
+        eq(k.run("JSON.stringify({})").text, '"own"', "the cell's change stays")
+        eq(k.run("Object.prototype[Symbol.for('nodejs.util.inspect.custom')] = () => { throw 1; }; ({})").error["name"], "Error")
+        ok(k.run("throw { get message() { throw 2; } }").error, "an error")
+        eq(k.run("6 * 7").text, "42")
+        eq(k.run("Object.freeze(Object.prototype); 1").text, "1")
+        ok("restart the context" in k.run("6 * 7").error["value"], "the error of a cell that cannot run")
+        ok(k.run("6 * 7").error, "the next one ends as well")
+    with node() as k:
+        k.run("$$.json({ get x() { throw new Error('not shown'); } })")
+        eq(k.run("6 * 7").text, "42", "after a representation that failed")
+
+
+@test
+def large_results_are_whole_up_to_the_limit_of_an_event():
+    with node() as k:
+        eq(len(k.run("'y'.repeat(15 << 20)").text), 15 << 20)
+        cell = k.run("'y'.repeat(17 << 20)")
+        eq((cell.error, len(cell.text), cell.text[-4:]), (None, (1 << 20) + 3, "y..."))
+        ok("too large" in cell.stderr, cell.stderr)
+        cell = k.run("'\u00e9'.repeat(3 << 20)")  # six characters each
+        eq((cell.error, len(cell.text)), (None, (1 << 20) + 3))
+        cell = k.run("({ _toHtml: () => 'h'.repeat(17 << 20), a: 1 })")
+        eq(("html" in cell.results[0], "a: 1" in cell.text), (False, True))
+        ok("only its text" in cell.stderr, cell.stderr)
+        cell = k.run("let deep = 1; for (let i = 0; i < 200; i++) deep = [deep]; $$.json(deep); $$.json([['\\\"[{']])")
+        eq([r.get("json") for r in cell.results], [None, [['"[{']]], "too deep for the reader, and not")
+
+
 @test
 def environment_variables_are_set_for_one_cell():
     with node(env={"OLD": "before"}) as k:

@@ -53,8 +53,8 @@ extern const char kernel_bash[], kernel_bash_end[];
 	"{const f=require('fs'),r=n=>{const b=Buffer.alloc(n);"                     \
 	"for(let i=0,d;i<n;i+=d)if(!(d=f.readSync(3,b,i,n-i)))process.exit(1);"     \
 	"return b.toString()};"                                                     \
-	"try{new(require('vm').Script)(r(+r(8)),{filename:'kernel'})"               \
-	".runInThisContext()(require,n=>import(n))}"                                \
+	"try{const v=require('vm');new v.Script(r(+r(8)),{filename:'kernel'})"      \
+	".runInContext(v.createContext())(require,n=>import(n),globalThis)}"        \
 	"catch(e){f.writeSync(7,'node '+process.versions.node+' cannot run cells, " \
 	"which needs node 16 or later: '+e+'\\n');process.exit(1)}}"
 

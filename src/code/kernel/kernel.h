@@ -33,10 +33,11 @@
  *	{"type":"end_of_execution"}
  *
  * Each cell begins with number_of_executions, which has its id, and ends with
- * end_of_execution. The type is the first member, without spaces. A result can also have
- * html, markdown, svg, png, jpeg, pdf, latex, json, javascript, data and chart. Processes
- * and threads that outlive their cell can write stdout and stderr events between two
- * cells.
+ * end_of_execution. An empty line comes before both, because the code of a cell can have
+ * written a part of a line. The type is the first member, without spaces. A result can
+ *also have html, markdown, svg, png, jpeg, pdf, latex, json, javascript, data and chart.
+ *Processes and threads that outlive their cell can write stdout and stderr events between
+ *two cells.
  *
  * The code of a cell can end the kernel, or write to its output, so an event proves
  * nothing: the reader must check that each line is an object of a known type. If the

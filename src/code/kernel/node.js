@@ -8,16 +8,23 @@
 // kernel.c); and it alone writes events (4), in the order of the messages of the main thread.
 // Before and after the main thread starts a child process, it waits until the worker has written
 // all earlier output.
-((require, load) => {
+//
+// The kernel runs in a context of its own, with its own built-ins: a cell that changes those of its
+// context (Object.prototype, JSON, Promise) must not stop the kernel. What the kernel needs of node
+// is copied before the first cell, and objects that node creates are copied before they are read,
+// without what their prototype has. @main is the global object of the cells.
+((require, load, main) => {
   'use strict';
   const { Worker } = require('worker_threads');
   const { Session } = require('inspector');
   const { Writable, Readable } = require('stream');
   const { createRequire } = require('module');
-  const util = require('util'), url = require('url'), path = require('path');
+  const { inspect, types } = require('util');
+  const url = { ...require('url') }, path = { ...require('path') };
+  const { process, Buffer } = main, { env: variables } = process, { apply } = Reflect;
   const kernel = globalThis.__kernel;
   const TEXT_MAX = 16384, LINE_MAX = (16 << 20) - (1 << 16), QUEUE_MAX = 1 << 20,
-    MESSAGE = 256; // what a message takes, at least
+    DEPTH_MAX = 64, MESSAGE = 256; // what a message takes, at least
   // Indexes of the numbers that both threads use.
   const OUTSTANDING = 0, SYNCED = 1, RUNNING = 2, HEARD = 3, STOPPED = 4;
   const shared = new Int32Array(new SharedArrayBuffer(20));
@@ -206,9 +213,12 @@
     });
   }
 
+  const { postMessage } = Worker.prototype, { emit } = require('events').prototype;
   const worker = new Worker(`(${work})()`, {
     eval: true, workerData: { shared, TEXT_MAX, MESSAGE, OUTSTANDING, SYNCED, RUNNING, HEARD, STOPPED },
   });
+  Object.defineProperty(worker, 'emit', { value: emit });
+  const send = message => apply(postMessage, worker, [message]);
 
   // ---------------------------------------------------------------- output
 
@@ -216,17 +226,19 @@
     for (let n; (n = Atomics.load(shared, OUTSTANDING)) > QUEUE_MAX;)
       Atomics.wait(shared, OUTSTANDING, n, 1000);
     Atomics.add(shared, OUTSTANDING, text.length + MESSAGE);
-    worker.postMessage({ op: 'text', to, text });
+    send({ op: 'text', to, text });
   }
 
   function sync(last) {
     const before = Atomics.load(shared, SYNCED);
-    worker.postMessage({ op: 'sync', last });
+    send({ op: 'sync', last });
     while (Atomics.load(shared, SYNCED) === before)
       Atomics.wait(shared, SYNCED, before, 1000);
   }
 
-  const event = fields => worker.postMessage({ op: 'event', text: JSON.stringify(fields) });
+  const event = fields => send({ op: 'event', text: JSON.stringify(fields) });
+  // The begin or the end of a cell, in a new line: the cell can have written a part of one.
+  const mark = fields => send({ op: 'event', text: '\n' + JSON.stringify(fields) });
 
   function stream(to, fd) {
     const out = new Writable({
@@ -238,7 +250,7 @@
       destroy(error, done) { done(); },
     });
     const end = (chunk, ...rest) => { // the stream stays open
-      if (typeof chunk === 'string' || chunk instanceof Uint8Array)
+      if (typeof chunk === 'string' || types.isUint8Array(chunk))
         out.write(chunk, ...rest);
       return out;
     };
@@ -250,11 +262,11 @@
     const stdout = stream('stdout', 1), stderr = stream('stderr', 2), stdin = Object.assign(Readable.from([]), { fd: 0 });
     for (const [name, value] of Object.entries({ stdout, stderr, stdin }))
       Object.defineProperty(process, name, { value, configurable: true, writable: true });
-    globalThis.console = new Console({ stdout, stderr, colorMode: false });
-    console.Console = Console;
+    main.console = new Console({ stdout, stderr, colorMode: false });
+    main.console.Console = Console;
   }
 
-  const { Console } = console;
+  const { Console } = main.console;
   openStreams();
 
   const children = require('child_process');
@@ -263,7 +275,7 @@
     const wrapped = function (...args) {
       sync(false);
       try {
-        return original.apply(this, args);
+        return apply(original, this, args);
       } finally {
         if (name.endsWith('Sync'))
           sync(false);
@@ -272,7 +284,7 @@
     children[name] = Object.defineProperties(wrapped, Object.getOwnPropertyDescriptors(original));
   }
 
-  class ProcessExit extends Error {
+  class ProcessExit extends main.Error {
     constructor(code) {
       super(`process.exit(${code === undefined ? '' : code}) is not possible in a cell`);
       this.name = 'ProcessExit';
@@ -284,6 +296,7 @@
   // --------------------------------------------------------------- results
 
   const FIELDS = {
+    __proto__: null,
     'text/plain': 'text', 'text/html': 'html', 'text/markdown': 'markdown', 'image/svg+xml': 'svg',
     'image/png': 'png', 'image/jpeg': 'jpeg', 'application/pdf': 'pdf', 'text/latex': 'latex',
     'application/json': 'json', 'application/javascript': 'javascript',
@@ -314,8 +327,27 @@
       }
     }
     if (!('text/plain' in found))
-      found['text/plain'] = trimmed(unquoted(util.inspect(value, { depth: 6, maxArrayLength: 1000, maxStringLength: 1 << 20 })));
+      found['text/plain'] = trimmed(unquoted(inspect(value, { depth: 6, maxArrayLength: 1000, maxStringLength: LINE_MAX })));
     return found;
+  }
+
+  // The worker writes a character that is not ASCII as six.
+  function lineLength(text) {
+    return text.length * 6 <= LINE_MAX ? text.length : text.length + 5 * text.replace(/[\0-\x7e]+/g, '').length;
+  }
+
+  function depthOf(json) {
+    let depth = 0, most = 0;
+    for (let i = 0; i < json.length; i++) {
+      if (json[i] === '"')
+        while (json[++i] !== '"')
+          i += json[i] === '\\';
+      else if (json[i] === '[' || json[i] === '{')
+        most = Math.max(most, ++depth);
+      else if (json[i] === ']' || json[i] === '}')
+        depth--;
+    }
+    return most;
   }
 
   function result(found, isMain) {
@@ -327,16 +359,17 @@
       if (!name)
         extra[kind] = value;
       else
-        fields[name] = Buffer.isBuffer(value) || value instanceof Uint8Array ? Buffer.from(value).toString('base64')
+        fields[name] = types.isUint8Array(value) ? Buffer.from(value).toString('base64')
           : name === 'json' ? value : String(value);
     }
     let text = JSON.stringify({ ...fields, extra });
-    if (text.length * 6 > LINE_MAX && Buffer.byteLength(text) * 3 > LINE_MAX) {
-      write('stderr', 'the result is too large; only its text is shown\n');
-      text = JSON.stringify({ type: 'result', is_main_result: isMain, text: String(fields.text || '').slice(0, 1 << 20), extra: {} });
+    if (lineLength(text) > LINE_MAX || ((fields.json || Object.keys(extra).length) && depthOf(text) > DEPTH_MAX)) {
+      const all = fields.text || '', cut = lineLength(all) > LINE_MAX - 1024;
+      write('stderr', `the result is too large or too deep; only ${cut ? 'the begin of ' : ''}its text is shown\n`);
+      text = JSON.stringify({ type: 'result', is_main_result: isMain, text: cut ? all.slice(0, 1 << 20) + '...' : all, extra: {} });
     }
     sync(false);
-    worker.postMessage({ op: 'event', text });
+    send({ op: 'event', text });
   }
 
   let displays = Promise.resolve();
@@ -359,19 +392,30 @@
   function stackOf(error) {
     if (error instanceof KeyboardInterrupt)
       return error.stack;
-    return util.types.isNativeError(error) ? trimmed(util.inspect(error)) : `Uncaught ${util.inspect(error)}`;
+    return types.isNativeError(error) ? trimmed(inspect(error)) : `Uncaught ${inspect(error)}`;
   }
 
-  function report(error) {
+  function describe(error) {
     const own = error !== null && typeof error === 'object';
-    event({
+    return {
       type: 'error', name: String(own && (error.name || error.constructor.name) || 'Error').slice(0, 1 << 16),
-      value: String(own && error.message !== undefined ? error.message : util.inspect(error)).slice(0, 1 << 20),
+      value: String(own && error.message !== undefined ? error.message : inspect(error)).slice(0, 1 << 20),
       traceback: stackOf(error).slice(0, 1 << 20),
-    });
+    };
   }
 
-  const later = error => write('stderr', `Uncaught ${stackOf(error).replace(/^Uncaught /, '')}\n`);
+  // Calls a function that uses what a cell can have changed.
+  function attempt(fn, otherwise) {
+    try {
+      return fn();
+    } catch (e) {
+      return otherwise;
+    }
+  }
+
+  const HIDDEN = 'the description of the error failed';
+  const report = error => event(attempt(() => describe(error), { type: 'error', name: 'Error', value: HIDDEN, traceback: HIDDEN }));
+  const later = error => write('stderr', `Uncaught ${attempt(() => stackOf(error), HIDDEN).replace(/^Uncaught /, '')}\n`);
   process.on('uncaughtException', later);
   process.on('unhandledRejection', later);
   process.on('SIGINT', () => {});
@@ -388,17 +432,34 @@
 
   const session = new Session();
   session.connect();
-  const post = (method, params) => new Promise((resolve, reject) =>
-    session.post(method, params, (error, found) => error ? reject(error) : resolve(found)));
+  const { post: sessionPost } = Session.prototype, common = main.Object.prototype;
+
+  // node sends a message as JSON, for which Object.prototype must have no toJSON(). It is put back
+  // when the parameters are converted, which is after the message and before the cell runs.
+  function params(fields) {
+    const found = Object.getOwnPropertyDescriptor(common, 'toJSON');
+    if (found && !Reflect.deleteProperty(common, 'toJSON'))
+      throw new TypeError('Object.prototype.toJSON cannot be removed; restart the context');
+    return {
+      toJSON() {
+        if (found)
+          Object.defineProperty(common, 'toJSON', found);
+        return fields;
+      },
+    };
+  }
+
+  const post = (method, fields) => new Promise((resolve, reject) =>
+    apply(sessionPost, session, [method, params(fields), (error, found) => error ? reject(error) : resolve({ ...found })]));
 
   const base = () => path.join(process.cwd(), 'cell.js');
-  Object.defineProperty(globalThis, '__kernel', { value: kernel, enumerable: false });
-  Object.assign(kernel, {
+  let last, taken;
+  Object.defineProperty(main, '__kernel', { enumerable: false, value: Object.freeze({
     // Paths are relative to the current directory, also after process.chdir().
     async load(name, options) {
       name = String(name);
       if (options && options.with && options.with.type === 'json')
-        return kernel.last = { default: createRequire(base())(name) };
+        return last = { default: createRequire(base())(name) };
       if (/^\.{0,2}\//.test(name)) {
         name = url.pathToFileURL(path.resolve(name)).href;
       } else if (!/^\w+:/.test(name)) {
@@ -407,21 +468,23 @@
           name = path.isAbsolute(found) ? url.pathToFileURL(found).href : found;
         } catch (e) { /* import() has the better message */ }
       }
-      return kernel.last = await load(name);
+      return last = await load(name);
     },
     get meta() {
       return { url: url.pathToFileURL(base()).href, dirname: process.cwd(), filename: base() };
     },
-    take(value) { kernel.taken = value; },
-  });
-  Object.assign(globalThis, { display, $$ });
+    get last() { return last; },
+    take(value) { taken = value; },
+  }) });
+  Object.assign(main, { display, $$ });
   for (const name of ['module', 'exports', '__filename', '__dirname'])
-    delete globalThis[name];
-  Object.defineProperty(globalThis, 'require', { configurable: true, writable: true, enumerable: false,
+    delete main[name];
+  Object.defineProperty(main, 'require', { configurable: true, writable: true, enumerable: false,
     value: Object.assign(name => createRequire(base())(name), require, { resolve: (...a) => createRequire(base()).resolve(...a) }) });
 
   // Gets the value that the inspector describes.
-  async function valueOf(remote) {
+  async function valueOf(described) {
+    const remote = { ...described };
     if (remote.objectId === undefined)
       return remote.unserializableValue === undefined ? remote.value
         : remote.type === 'bigint' ? BigInt(remote.unserializableValue.slice(0, -1)) : Number(remote.unserializableValue);
@@ -430,8 +493,8 @@
       arguments: [{ objectId: remote.objectId }],
     });
     await post('Runtime.releaseObject', { objectId: remote.objectId });
-    const value = kernel.taken;
-    kernel.taken = undefined;
+    const value = taken;
+    taken = undefined;
     return value;
   }
 
@@ -460,7 +523,9 @@
   let count = 0, current = null;
   const queue = [];
 
-  async function evaluate(code, language) {
+  async function evaluate(cell, code, env, language) {
+    cell.before = Object.keys(env || {}).map(name => [name, variables[name]]);
+    Object.assign(variables, env);
     if (language === 'typescript')
       code = withoutTypes(code);
     const found = await post('Runtime.evaluate', {
@@ -470,7 +535,9 @@
     if (found.exceptionDetails)
       throw await valueOf(found.exceptionDetails.exception || {});
     const value = await valueOf(found.result);
-    await displays;
+    const shown = displays;
+    displays = Promise.resolve(); // one that fails is not an error of later cells
+    await shown;
     if (value !== undefined)
       result(await bundle(value), true);
   }
@@ -479,14 +546,13 @@
     const { op, id, code, env_vars: env, language, cancelled } = queue.shift();
     if (op !== 'execute')
       exit(0);
-    const cell = current = { id: id || -1, before: Object.keys(env || {}).map(name => [name, process.env[name]]) };
-    event({ type: 'number_of_executions', execution_count: ++count, id: id || 0 });
-    Object.assign(process.env, env);
+    const cell = current = { id: id || -1, before: [] };
+    mark({ type: 'number_of_executions', execution_count: ++count, id: id || 0 });
     Atomics.store(shared, RUNNING, cell.id);
     if (cancelled)
       end(cell, { error: new KeyboardInterrupt() });
     else
-      evaluate(code, language).then(() => end(cell), error => end(cell, { error }));
+      evaluate(cell, code, env, language).then(() => end(cell), error => end(cell, { error }));
   }
 
   // This is called a second time if a cell goes on after an interrupt.
@@ -496,22 +562,19 @@
     Atomics.store(shared, RUNNING, 0);
     sync(true);
     if (Atomics.load(shared, STOPPED) === cell.id)
-      openStreams();
+      attempt(openStreams);
     if (failure)
       report(Atomics.load(shared, STOPPED) === cell.id ? new KeyboardInterrupt() : failure.error);
-    for (const [name, value] of cell.before) {
-      if (value === undefined)
-        delete process.env[name];
-      else
-        process.env[name] = value;
-    }
-    event({ type: 'end_of_execution' });
+    for (const [name, value] of cell.before)
+      attempt(() => value === undefined ? delete variables[name] : variables[name] = value);
+    mark({ type: 'end_of_execution' });
     current = null;
     if (queue.length)
       begin();
   }
 
-  worker.on('message', request => {
+  worker.on('message', message => {
+    const request = { ...message };
     if (request.op === 'interrupt') {
       Atomics.add(shared, HEARD, 1);
       for (const waiting of queue)

@@ -238,6 +238,10 @@ class Output:
             self.flush_pending()
             self.line(text)
 
+    def mark(self, text):
+        """Writes the begin or the end of a cell, in a new line: the cell can have written a part of one."""
+        self.event("\n" + text)
+
     def pump(self):
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
         wait = select.poll()
@@ -435,7 +439,7 @@ class Kernel:
     def cell(self, request):
         self.count += 1
         number = request.get("id", 0)
-        self.output.event('{"type":"number_of_executions","execution_count":%d,"id":%d}' % (self.count, number))
+        self.output.mark('{"type":"number_of_executions","execution_count":%d,"id":%d}' % (self.count, number))
         self.running = number
         try:
             try:
@@ -450,4 +454,4 @@ class Kernel:
             self.error("KeyboardInterrupt", "", "KeyboardInterrupt")
         if self.output.is_child():
             os._exit(0)  # a fork that came to the end of its cell
-        self.output.event('{"type":"end_of_execution"}')
+        self.output.mark('{"type":"end_of_execution"}')
