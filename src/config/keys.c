@@ -307,7 +307,8 @@ const struct config_key config_keys[] = {
 	  .min = MIB,
 	  .none = true,
 	  .field = FIELD(quota_snapshot_bytes),
-	  .help = "Sum of the sizes of a tenant's snapshots" },
+	  .help = "Sum of the sizes of a tenant's snapshots; the steps that its builds "
+		  "keep have the same limit (maximum: 10 GiB)" },
 
 	{ .name = "pool.min",
 	  .type = TYPE_NUMBER,

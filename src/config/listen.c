@@ -86,9 +86,30 @@ static int parse_socket(const char *path, struct config_listener *l,
 	return 0;
 }
 
+/* Is this a list of listeners? A comma may also be part of the name of a socket. */
+static bool listen_is_list(const char *text)
+{
+	for (const char *at = strchr(text, ','); at; at = strchr(at + 1, ',')) {
+		const char *next = at + 1 + strspn(at + 1, " ");
+
+		if (*next == '/')
+			return true;
+		for (size_t i = 0; i < ARRAY_SIZE(transports); i++)
+			if (strncmp(next, transports[i].prefix,
+				    strlen(transports[i].prefix)) == 0)
+				return true;
+	}
+	return false;
+}
+
 int config_listener(const char *text, struct config_listener *ret,
 		    struct warren_error *err)
 {
+	if (listen_is_list(text))
+		return error_set(err, EINVAL,
+				 "'%.100s' has several listeners: repeat --listen for "
+				 "each, or use a list in the configuration",
+				 text);
 	for (size_t i = 0; i < ARRAY_SIZE(transports); i++) {
 		struct config_listener l = { .transport = transports[i].transport };
 		size_t n = strlen(transports[i].prefix);

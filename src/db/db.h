@@ -302,7 +302,7 @@ int db_insert_volume(struct db *db, const struct volume_row *row,
 		     struct warren_error *err) MUST_CHECK;
 /* The volume exists. */
 int db_finish_volume(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
-/* Begin to delete it. -EBUSY: sandboxes use it. */
+/* Begin to delete it. -EBUSY: sandboxes or tags of a template use it. */
 int db_delete_volume(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 int db_forget_volume(struct db *db, const char *id, struct warren_error *err) MUST_CHECK;
 /* The ids greater than @after of volumes of any tenant, at most @max. */
@@ -339,8 +339,7 @@ struct snapshot_row {
 	const char *labels; /* a JSON object */
 	uint64_t size;      /* bytes, with the layers of its parent; not for inserts */
 	uint64_t users;     /* number of sandboxes created from it; not for inserts */
-	bool transient; /* for inserts: it is dead when no sandbox uses it and it has no
-			   name */
+	bool transient;     /* it is dead when no sandbox uses it and it has no name */
 	int64_t created_at;
 	void *block;
 };
@@ -362,7 +361,7 @@ int db_name_snapshot(struct db *db, const char *tenant, const char *id, const ch
 /* Remove a name, or all (NULL); without any name, the snapshot becomes transient. */
 int db_unname_snapshot(struct db *db, const char *tenant, const char *id,
 		       const char *name, struct warren_error *err) MUST_CHECK;
-/* Begin to delete it. -EBUSY: sandboxes use it. */
+/* Begin to delete it. -EBUSY: sandboxes or tags of a template use it. */
 int db_delete_snapshot(struct db *db, const char *id,
 		       struct warren_error *err) MUST_CHECK;
 int db_forget_snapshot(struct db *db, const char *id,

@@ -140,7 +140,7 @@ int db_delete_snapshot(struct db *db, const char *id, struct warren_error *err)
 	int r = snapshot_change(db, STMT_DELETE_SNAPSHOT, id, err);
 
 	if (r == 0)
-		return error_set(err, EBUSY, "sandboxes use the snapshot");
+		return error_set(err, EBUSY, "sandboxes or a template use the snapshot");
 	return r < 0 ? r : 0;
 }
 
@@ -177,6 +177,7 @@ static void snapshot_read_row(const struct query *q, struct snapshot_row *row)
 		.created_at = column_int(q, 6),
 		.names = column_text(q, 7),
 		.users = column_u64(q, 8),
+		.transient = column_int(q, 9) != 0,
 	};
 	if (!row->names)
 		row->names = "";

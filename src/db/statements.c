@@ -36,7 +36,7 @@
 	"s.id, s.tenant, s.source, s.image, s.size, s.labels, s.created_at, " \
 	"(SELECT group_concat(name, ',') FROM snapshot_names WHERE "          \
 	"snapshot = s.id), (SELECT count(*) FROM snapshot_uses WHERE "        \
-	"snapshot = s.id)"
+	"snapshot = s.id), s.transient"
 
 /* A template with its newest build. */
 #define TEMPLATE                                                             \
@@ -162,7 +162,13 @@ const char *const statement_texts[STMT_MAX] = {
 		"WHERE b.snapshot = snapshots.id)",
 	[STMT_DELETE_SNAPSHOT] =
 		"UPDATE snapshots SET state = 2 WHERE id = ? AND NOT EXISTS "
-		"(SELECT 1 FROM snapshot_uses WHERE snapshot = snapshots.id)",
+		"(SELECT 1 FROM snapshot_uses WHERE snapshot = snapshots.id) "
+		"AND NOT EXISTS "
+		"(SELECT 1 FROM template_builds b JOIN template_tags t ON t.build = b.id "
+		"WHERE b.snapshot = snapshots.id)",
+	[STMT_COUNT_SNAPSHOT_TAGS] =
+		"SELECT count(*) FROM template_builds b JOIN template_tags t ON t.build = "
+		"b.id WHERE b.snapshot = ? AND b.snapshot <> ''",
 	[STMT_FORGET_SNAPSHOT] = "DELETE FROM snapshots WHERE id = ? AND state <> 1",
 	[STMT_DEAD_SNAPSHOTS] =
 		"SELECT id FROM snapshots s WHERE state <> 1 OR (transient = 1 AND NOT "
@@ -206,6 +212,13 @@ const char *const statement_texts[STMT_MAX] = {
 		"NOT EXISTS (SELECT 1 FROM template_tags WHERE build = "
 		"template_builds.id) AND seq NOT IN (SELECT seq FROM template_builds "
 		"WHERE template = ?1 ORDER BY seq DESC LIMIT ?2)",
+	/* The last ?2 builds that have ended keep their logs, of all templates of the
+	 * tenant. */
+	[STMT_DROP_BUILD_LOGS] =
+		"UPDATE template_builds SET logs = '' WHERE state >= 2 AND seq IN (SELECT "
+		"b.seq FROM template_builds b JOIN templates t ON t.id = b.template WHERE "
+		"t.tenant = (SELECT tenant FROM templates WHERE id = ?1) AND b.state >= 2 "
+		"ORDER BY b.seq DESC LIMIT -1 OFFSET ?2) AND logs <> ''",
 	[STMT_GET_BUILD] = "SELECT " TEMPLATE_BUILD
 			   " FROM template_builds WHERE template = ? AND id = ?",
 	[STMT_TAGGED_BUILD] =

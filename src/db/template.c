@@ -245,6 +245,9 @@ static int template_build_set(struct db *db, const struct template_build_row *ro
 	r = query_run(&q, err);
 	if (r == 0)
 		return error_set(err, ENOENT, "the build has ended, or was deleted");
+	if (r > 0 && row->state >= TEMPLATE_READY)
+		r = template_query(db, STMT_DROP_BUILD_LOGS, row->template,
+				   TEMPLATE_LOGS_MAX, err);
 	return r < 0 ? r : 0;
 }
 
@@ -395,4 +398,13 @@ int db_each_template_tag(struct db *db, const char *template,
 			return r;
 	}
 	return r;
+}
+
+int db_count_snapshot_tags(struct db *db, const char *snapshot, uint64_t *ret,
+			   struct warren_error *err)
+{
+	AUTO_QUERY struct query q = query_start(db, STMT_COUNT_SNAPSHOT_TAGS);
+
+	query_text(&q, snapshot);
+	return query_number(&q, ret, err);
 }

@@ -14,6 +14,7 @@
 #define TEMPLATES_MAX       1000 /* maximum number per tenant */
 #define TEMPLATE_BUILDS_MAX 20   /* without a tag, per template */
 #define TEMPLATE_TAGS_MAX   100  /* maximum number per template */
+#define TEMPLATE_LOGS_MAX   64   /* builds of a tenant whose logs are kept */
 #define TEMPLATE_UUID_LEN   36
 
 /* The state of a build; the numbers are in the database. */
@@ -43,7 +44,7 @@ struct template_build_row {
 	const char *snapshot;      /* "": none */
 	const char *spec;          /* a JSON object */
 	const char *reason, *step; /* why and where it failed */
-	const char *logs;          /* a JSON object on each line */
+	const char *logs;          /* a JSON object on each line; "": dropped */
 	int64_t created_at, ended_at;
 	void *block;
 };
@@ -100,6 +101,10 @@ int db_each_template_tag(struct db *db, const char *template,
 			 int (*fn)(void *ctx, const char *tag, const char *build,
 				   int64_t created_at),
 			 void *ctx, struct warren_error *err) MUST_CHECK;
+
+/* Number of tags that keep the snapshot. */
+int db_count_snapshot_tags(struct db *db, const char *snapshot, uint64_t *ret,
+			   struct warren_error *err) MUST_CHECK;
 
 #define AUTO_TEMPLATE_ROW       CLEANUP(template_row_done)
 #define AUTO_TEMPLATE_BUILD_ROW CLEANUP(template_build_row_done)

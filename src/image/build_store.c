@@ -168,39 +168,37 @@ int build_cache_find(const struct store *s, const char key[HASH_LEN + 1],
 		store_image_done(&image);
 		return -ENOENT;
 	}
+	(void)utimensat(s->images, path, NULL, 0);
 	*ret = image;
 	return 0;
 }
 
-int build_cache_ids(const struct store *s, char ***ret)
+int build_cache_each(const struct store *s,
+		     int (*fn)(void *ctx, const char *id, uint64_t used), void *ctx)
 {
 	AUTO_CLOSE int dir = openat(s->images, STORE_BUILD_DIR,
 				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char **list = calloc(1, sizeof(*list));
-	DIR *d = NULL;
+	DIR *d = dir < 0 ? NULL : fdopendir(dir);
 	struct dirent *e;
-	int r = list ? 0 : -ENOMEM;
+	int r = 0;
 
-	if (dir >= 0)
-		d = fdopendir(dir);
 	if (d)
 		(void)TAKE_FD(dir);
 	while (r == 0 && d && (e = readdir(d))) {
 		char id[REF_DIGEST_LEN + 2];
+		struct stat st;
 
-		if (e->d_name[0] == '.' ||
+		if (e->d_name[0] == '.' || fstatat(dirfd(d), e->d_name, &st, 0) < 0 ||
 		    fd_read_file_at(dirfd(d), e->d_name, id, sizeof(id)) < 0)
 			continue;
 		id[strcspn(id, "\n")] = '\0';
 		if (ref_digest_valid(id))
-			r = strv_add(&list, id);
+			r = fn(ctx, id,
+			       (uint64_t)st.st_mtim.tv_sec * 1000000000ULL +
+				       (uint64_t)st.st_mtim.tv_nsec);
 	}
 	if (d)
 		(void)closedir(d);
-	if (r < 0)
-		list = strv_free(list);
-	else
-		*ret = list;
 	return r;
 }
 

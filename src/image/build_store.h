@@ -8,6 +8,7 @@
  *
  * The key is a hash of everything that the result of a step depends on. The image has no
  * name: `warren image prune` removes it, and garbage collection then removes the file.
+ *The modification time of the file is that of the last use.
  */
 #ifndef IMAGE_BUILD_STORE_H
 #define IMAGE_BUILD_STORE_H
@@ -34,13 +35,24 @@ int build_store_image(const struct store *s, const char *config,
 		      char ret_id[REF_DIGEST_LEN + 1],
 		      struct warren_error *err) MUST_CHECK;
 
+/*
+ * The beginning of store_image.snapshot of a step of a client's build; the tenant
+ * follows. So the image is as private as a snapshot.
+ */
+#define BUILD_STEP "step:"
+
 /* Find the image of a step; -ENOENT: there is none, or it was removed. */
 int build_cache_find(const struct store *s, const char key[HASH_LEN + 1],
 		     struct store_image *ret) MUST_CHECK;
 int build_cache_put(const struct store *s, const char key[HASH_LEN + 1], const char *id,
 		    struct warren_error *err) MUST_CHECK;
-/* The images of all steps; the caller frees the list. */
-int build_cache_ids(const struct store *s, char ***ret) MUST_CHECK;
+/*
+ * Call @fn with the image of each step, and the time of its last use in ns. If @fn
+ * returns non-zero, stop and return that value.
+ */
+int build_cache_each(const struct store *s,
+		     int (*fn)(void *ctx, const char *id, uint64_t used),
+		     void *ctx) MUST_CHECK;
 
 /* Directories of RUN --mount=type=cache, below the store's images. */
 #define BUILD_MOUNTS_DIR STORE_BUILD_DIR "/mounts"

@@ -17,8 +17,6 @@
 #include "base/userdirs.h"
 #include "image/escape.h"
 
-#define RECORD_MAX (4U << 20)
-
 /* ----------------------------------------------------------- directories of the store */
 
 int store_state_dir(char **ret, struct warren_error *err)
@@ -340,7 +338,7 @@ static int load_image(const struct store *s, const char *hex, struct store_image
 {
 	AUTO_CLOSE int dir =
 		openat(s->images, hex, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	AUTO_FREE char *text = malloc(RECORD_MAX);
+	AUTO_FREE char *text = malloc(STORE_RECORD_MAX);
 	struct stat st;
 	ssize_t n;
 	int r;
@@ -352,7 +350,7 @@ static int load_image(const struct store *s, const char *hex, struct store_image
 	/* It was removed between the two calls. */
 	if (fstatat(s->images, hex, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	n = fd_read_file_at(dir, "record", text, RECORD_MAX);
+	n = fd_read_file_at(dir, "record", text, STORE_RECORD_MAX);
 	if (n < 0)
 		return (int)n;
 	r = store_read_record(text, ret);

@@ -31,6 +31,8 @@
 #include "base/error.h"
 #include "image/ref.h"
 
+#define STORE_RECORD_MAX (4U << 20) /* size of the record of an image, with a NUL */
+
 #define STORE_LAYERS_MAX \
 	440 /* maximum that one page of mount options holds; overlay allows 500 */
 #define STORE_SHORT_LEN 5

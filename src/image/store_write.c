@@ -174,7 +174,8 @@ uint64_t store_layer_size(const struct store *s, const char *diff_id)
 int store_put_image(const struct store *s, const struct store_image *image,
 		    const char *manifest, const char *config, struct warren_error *err)
 {
-	AUTO_BUF struct buf record = BUF_INIT(JSON_MAX);
+	/* One that could not be read again would prevent every list of images. */
+	AUTO_BUF struct buf record = BUF_INIT(STORE_RECORD_MAX - 1);
 	char temp[32], id[ID_LEN + 1];
 	AUTO_CLOSE int dir = -1;
 	int r = 0;
@@ -182,6 +183,10 @@ int store_put_image(const struct store *s, const struct store_image *image,
 	store_write_record(image, &record);
 	id_make(id);
 	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", id);
+	if (record.full)
+		return error_set(err, E2BIG,
+				 "the configuration of the image is larger than %u MiB",
+				 STORE_RECORD_MAX >> 20);
 	if (record.failed)
 		return error_errno(err, ENOMEM, "record the image");
 	if (mkdirat(s->images, temp, 0755) < 0)

@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from checks import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
 import registry_server  # pylint: disable=wrong-import-position
 
-WAIT = 60
+WAIT = 60 * PATIENCE
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 OTHER = "arm64" if ARCH == "amd64" else "amd64"
 

@@ -114,6 +114,16 @@ def report_prints_results_as_json_lines():
 
 
 @test
+def an_image_whose_record_cannot_be_read_is_refused():
+    s, good = Store(), simple("text")
+    s.pull(registry().push(good, "record/good", "1"))
+    large = simple("text", config={"Env": [f"A{i}=" + "x" * 1000000 for i in range(5)]})
+    s.bad("image", "pull", "--quiet", registry().push(large, "record/large", "1"), words=["is larger than 4 MiB"])
+    eq([x["id"] for x in s.ls()], [good.id])
+    s.image("prune", "-f")
+
+
+@test
 def images_are_found_by_name_and_id():
     s, image = Store(), simple("text", config={"Cmd": ["cat", "/text"], "Labels": {"k": "v"}, "Env": ["A=\n\u00fc"]})
     ref = registry().push(image, "list/x", "1")
@@ -612,13 +622,14 @@ def unpacking_processes_have_no_secrets():
             json.dump({"auths": {r.host: {"username": "user", "password": secret}}}, f)
         found, looked = [], 0
         words = (secret.encode(), variable.encode(), base64.b64encode(f"user:{secret}".encode()))
+        own = {words[1]} if "WARREN_SANITIZE" in os.environ else set()  # the sanitizers copy the environment
         for _ in range(20):
             p = s.start("image", "pull", "-q", ref, env={"DOCKER_CONFIG": d, "SOME_TOKEN": variable})
             wait_for(lambda p=p: p.poll() is not None or len(below(p.pid)) >= 3, "an unpacking")
             confined = [x for x in below(p.pid) if is_confined(x)]
             for x in confined:
                 os.kill(x, signal.SIGSTOP)
-                found += [(x, w) for w in words if w in memory(x)]
+                found += [(x, w) for w in words if w not in own and w in memory(x)]
                 looked += 1
             # Positive control: the pulling process has it in memory.
             known = memory(p.pid)

@@ -256,6 +256,9 @@ TEST(wrong_keys_and_values_are_refused_with_their_line)
 		"warren.yaml:3: listen: must be a string");
 	refused("listen:\n  - unix:/a\n  - ftp:x\n",
 		"warren.yaml:3: listen: 'ftp:x' is not unix:");
+	refused("listen:\n  - unix:/a,unix:/b\n",
+		"warren.yaml:2: listen: 'unix:/a,unix:/b' has several listeners: repeat "
+		"--listen for each, or use a list in the configuration");
 	refused("listen: []\n", "no address to listen on");
 	refused("mounts: [relative:ro]\n", "is not /PATH:ro or /PATH:rw");
 	refused("mounts: [/a/../b:ro]\n", "is not /PATH:ro or /PATH:rw");
@@ -387,6 +390,11 @@ TEST(a_listener_determines_which_clients_can_connect)
 		{ "tcp:::1:80", -1 },
 		{ "tcp:[127.0.0.1]:80", -1 },
 		{ "http:127.0.0.1:80", -1 },
+		{ "unix:/run/a,b.sock", CONFIG_OWNER },
+		{ "unix:/run/a.sock,unix:/run/b.sock", -1 },
+		{ "unix:/run/a.sock, tcp:127.0.0.1:80", -1 },
+		{ "unix:/run/a.sock,/run/b.sock", -1 },
+		{ "tcp:127.0.0.1:80,tls:127.0.0.1:443", -1 },
 		{ "", -1 },
 	};
 

@@ -157,4 +157,107 @@ TEST(builds_of_an_earlier_process_have_failed)
 	db_close(db);
 }
 
+/* Return the number of the tenant's builds, from @n on, that have a log. */
+static int count_logs(struct db *db, const char *template, int n, int end)
+{
+	int found = 0;
+
+	for (; n < end; n++) {
+		AUTO_TEMPLATE_BUILD_ROW struct template_build_row got = { 0 };
+		char id[TEMPLATE_UUID_LEN + 1];
+
+		(void)snprintf(id, sizeof(id), "00000000-0000-4000-8000-%012d", n);
+		if (db_get_template_build(db, template, id, &got, &err) == 0)
+			found += got.logs[0] != '\0';
+	}
+	return found;
+}
+
+TEST(only_the_last_builds_of_a_tenant_keep_their_logs)
+{
+	struct db *db = with_tenants();
+	char ids[5][ID_LEN + 1], name[8];
+	struct template_build_row row;
+	int found = 0;
+
+	for (int i = 0; i < 5; i++) {
+		(void)snprintf(name, sizeof(name), "t%d", i);
+		(void)strcpy(ids[i], put(db, i == 0 ? "bob" : "alice", name));
+	}
+	for (int n = 100; n < 200; n++) {
+		row = a_build(db, ids[n % 5], n);
+		row.state = n % 2 ? TEMPLATE_ERROR : TEMPLATE_READY;
+		row.logs = "{}\n";
+		GOOD(db_set_template_build(db, &row, &err));
+	}
+	/* Each template has 20 builds, which are kept: bob has 20, alice 80. */
+	EQ(count_logs(db, ids[0], 100, 200), 20);
+	for (int i = 1; i < 5; i++)
+		found += count_logs(db, ids[i], 100, 200);
+	EQ(found, TEMPLATE_LOGS_MAX);
+	EQ(count_logs(db, ids[1], 100, 120), 0);
+	EQ(count_logs(db, ids[1], 180, 200), 4);
+	GOOD(db_check(db, &err));
+	db_close(db);
+}
+
+struct dead {
+	const char *id;
+	bool found;
+};
+
+static int look_for_dead(void *ctx, const char *id)
+{
+	struct dead *d = ctx;
+
+	d->found |= strcmp(id, d->id) == 0;
+	return 0;
+}
+
+/* Is the snapshot to be deleted? */
+static bool is_dead(struct db *db, const char *id)
+{
+	struct dead d = { .id = id };
+
+	GOOD(db_each_dead_snapshot(db, 9, look_for_dead, &d, &err));
+	return d.found;
+}
+
+TEST(a_tag_and_a_name_each_keep_the_files_of_a_build)
+{
+	struct db *db = with_tenants();
+	char id[ID_LEN + 1];
+	struct template_build_row row, other;
+	const char *tag = "default";
+	uint64_t tags = 0;
+
+	(void)strcpy(id, put(db, "alice", "one"));
+	row = a_build(db, id, 300);
+	finish(db, &row, tag);
+	/* The tag keeps them when the name is removed, or the snapshot is deleted. */
+	GOOD(db_name_snapshot(db, "alice", row.snapshot, "prod", &err));
+	GOOD(db_unname_snapshot(db, "alice", row.snapshot, "prod", &err));
+	OK(!is_dead(db, row.snapshot));
+	GOOD(db_unname_snapshot(db, "alice", row.snapshot, NULL, &err));
+	OK(!is_dead(db, row.snapshot));
+	EQ(db_delete_snapshot(db, row.snapshot, &err), -EBUSY);
+	GOOD(db_count_snapshot_tags(db, row.snapshot, &tags, &err));
+	EQ(tags, 1);
+	/* So it does when another snapshot gets the name. */
+	GOOD(db_name_snapshot(db, "alice", row.snapshot, "prod", &err));
+	other = a_build(db, id, 301);
+	finish(db, &other, "other");
+	GOOD(db_name_snapshot(db, "alice", other.snapshot, "prod", &err));
+	OK(!is_dead(db, row.snapshot));
+	/* The name keeps them when the tag is removed, or the template is deleted. */
+	GOOD(db_name_snapshot(db, "alice", row.snapshot, "prod", &err));
+	GOOD(db_untag_template(db, id, &tag, 1, &err));
+	OK(!is_dead(db, row.snapshot));
+	GOOD(db_delete_template(db, id, &err));
+	OK(!is_dead(db, row.snapshot));
+	GOOD(db_unname_snapshot(db, "alice", row.snapshot, "prod", &err));
+	OK(is_dead(db, row.snapshot)); /* positive control */
+	db_close(db);
+}
+
 TEST_MAIN()

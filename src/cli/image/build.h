@@ -12,6 +12,7 @@
  *	build_mount.c	what RUN --mount mounts
  *	build_config.c	the configuration of the image, as JSON
  *	build_request.c	a build for a client of the service
+ *	build_steps.c	bounds what the steps of such builds keep
  *
  * Each instruction that changes files is a step. A step has a key: a hash of the key
  * before it and of everything that its result depends on. If the cache of the store has
@@ -199,5 +200,13 @@ void build_put_output(const void *data, size_t n);
 void build_say_step(const struct build *b, size_t k,
 		    const struct dockerfile_instruction *i);
 void build_say(const struct build *b, const char *text);
+
+/* ----------------------------------------------------------- build_steps.c */
+
+/*
+ * Remove steps of the tenant until what only they keep has at most @max bytes, and old
+ * steps of all tenants. The store must not be locked.
+ */
+int build_steps_limit(const struct store *s, const char *tenant, uint64_t max) MUST_CHECK;
 
 #endif /* CLI_IMAGE_BUILD_H */

@@ -157,6 +157,9 @@ static int request_fields(struct build_request *q, struct build_options *o,
 	q->soft = (uint32_t)json_integer_value(json_object_get(in, "soft"));
 	q->snapshot = request_text(in, "snapshot");
 	q->base = request_text(in, "base");
+	q->steps_max = (uint64_t)json_integer_value(json_object_get(in, "steps_max"));
+	if (q->steps_max == 0 || q->steps_max > BUILD_STEPS_MAX)
+		q->steps_max = BUILD_STEPS_MAX;
 	o->file = request_text(in, "dockerfile");
 	o->target = request_text(in, "target");
 	o->no_cache = json_is_true(json_object_get(in, "no_cache"));
@@ -344,6 +347,18 @@ static int build_request_run(struct build *b, char id[REF_DIGEST_LEN + 1],
 	return r < 0 ? r : build_make(b, id, err);
 }
 
+/* Whatever became of the build, its steps are kept for the next one, within bounds. */
+static void build_request_limit_steps(const struct build_request *q)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct store s;
+
+	if (!q->tenant || image_open_store(true, &s, &ignored) < 0)
+		return;
+	(void)!build_steps_limit(&s, q->tenant, q->steps_max);
+	store_close(&s);
+}
+
 int build_request_main(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -370,6 +385,7 @@ int build_request_main(int argc, char **argv)
 	if (dir.fd >= 0)
 		store_drop_layer(&b.store, &dir);
 	build_done(&b);
+	build_request_limit_steps(&q);
 	json_decref(q.json);
 	free(q.policy);
 	return report_end(image_end(&request_command, r, &err, &out));

@@ -33,6 +33,7 @@ enum build_request_limits {
 };
 #define BUILD_CONTEXT_MAX (8ULL << 30)  /* bytes of the context, uncompressed */
 #define BUILD_BYTES_MAX   (64ULL << 30) /* bytes of all new layers */
+#define BUILD_STEPS_MAX   (10ULL << 30) /* bytes that steps of a tenant keep */
 
 struct build_request {
 	/* From the warden. */
@@ -49,6 +50,7 @@ struct build_request {
 	/* From the service. */
 	const char *snapshot; /* id of the snapshot that the image becomes; NULL: none */
 	const char *base;     /* id of a snapshot that the build may use; NULL: none */
+	uint64_t steps_max;   /* bytes that the tenant's steps may keep */
 	uint64_t bytes;       /* of the layers so far */
 };
 

@@ -52,7 +52,7 @@ static int layer_record(struct build_step *step, const char *key, const char *di
 	struct build *b = step->b;
 	struct build_stage *stage = &b->stages[step->k];
 	AUTO_FREE char *config = NULL;
-	char created[DATE_SIZE], id[REF_DIGEST_LEN + 1];
+	char created[DATE_SIZE], id[REF_DIGEST_LEN + 1], private[256];
 	struct store_image image;
 	int r;
 
@@ -60,10 +60,13 @@ static int layer_record(struct build_step *step, const char *key, const char *di
 	config = build_config_layers(created, &stage->image, diff_id);
 	if (!config)
 		return error_errno(err, ENOMEM, "describe the image");
-	/* Steps of a template belong to its tenant, like the template itself. */
-	r = build_store_image(
-		&b->store, config, stage->image.id[0] ? &stage->image : NULL,
-		b->request && b->request->snapshot ? "step" : NULL, id, err);
+	/* A step of a client's build belongs to the tenant. */
+	if (b->request)
+		(void)snprintf(private, sizeof(private), BUILD_STEP "%s",
+			       b->request->tenant);
+	r = build_store_image(&b->store, config,
+			      stage->image.id[0] ? &stage->image : NULL,
+			      b->request ? private : NULL, id, err);
 	if (r == 0)
 		r = build_cache_put(&b->store, key, id, err);
 	if (r == 0)

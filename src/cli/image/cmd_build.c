@@ -272,9 +272,15 @@ static int build_record(struct build *b, char id[REF_DIGEST_LEN + 1],
 	r = store_lock(&b->store, false, true);
 	if (r < 0)
 		return error_errno(err, -r, "lock the image store");
-	r = build_store_image(&b->store, config,
-			      stage->image.id[0] ? &stage->image : NULL, snapshot, id,
-			      err);
+	/*
+	 * The service removes the snapshot of a build that it has cancelled, and tries
+	 * again while the store is locked: nothing may be stored after that.
+	 */
+	r = snapshot && build_cancelled() ? error_set(err, ECANCELED, "cancelled") : 0;
+	if (r == 0)
+		r = build_store_image(&b->store, config,
+				      stage->image.id[0] ? &stage->image : NULL, snapshot,
+				      id, err);
 	if (r == 0)
 		r = snapshot ? build_request_name(b, id, err) : build_name(b, id, err);
 	store_unlock(&b->store);

@@ -196,6 +196,11 @@ static void ls_drop_snapshots(struct catalog *c)
 	c->n_images = kept;
 }
 
+static int ls_note_step(void *ctx, const char *id, uint64_t used UNUSED)
+{
+	return strv_add(ctx, id);
+}
+
 /* Steps of builds are images without a name, which are of interest to builds only. */
 static int ls_drop_steps(const struct store *s, struct catalog *c,
 			 struct warren_error *err)
@@ -203,7 +208,7 @@ static int ls_drop_steps(const struct store *s, struct catalog *c,
 	AUTO_STRV char **steps = NULL;
 	size_t kept = 0;
 
-	if (build_cache_ids(s, &steps) < 0)
+	if (build_cache_each(s, ls_note_step, &steps) < 0)
 		return error_errno(err, ENOMEM, "read the build cache");
 	for (size_t i = 0; i < c->n_images; i++) {
 		struct store_image *image = &c->images[i];

@@ -7,7 +7,7 @@
  *	fail	row `error`; the snapshot is deleted
  *
  * A snapshot that no build owns is transient, so a process that dies between the steps
- * leaves nothing.
+ * leaves nothing. A build ends with the key that started it, as a request does.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 #include "service/template/internal.h"
 
 #define BUILD_OPTIONS_MAX (16U << 20)
+#define BUILD_CHECK_MS    1000 /* how often its key and its time are checked */
 
 struct template_build {
 	struct template_build *next;
@@ -34,7 +35,9 @@ struct template_build {
 	struct image_stream *stream;
 	struct template_context *context;
 	struct template_log log;
+	struct permit permit; /* of the request that started it */
 	struct loop_timer *timer;
+	int64_t ends_at; /* the latest end */
 };
 
 static struct template_build *template_build_find(struct service *s, const char *id)
@@ -158,15 +161,27 @@ static void template_build_on_snapshot(void *ctx, int r, const char *id,
 	template_build_free(b);
 }
 
+/* Why the key of the build is no longer valid; NULL: it is. */
+static const char *template_build_key_end(const struct template_build *b)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r = permit_check(b->service, &b->permit, &ignored);
+
+	return r == 0              ? NULL
+	       : r == -EKEYEXPIRED ? "the key that started the build has expired"
+				   : "the key that started the build was revoked";
+}
+
 static void template_build_on_done(void *ctx, int r, const char *json, size_t size,
 				   const struct warren_error *err)
 {
 	struct template_build *b = ctx;
+	const char *revoked = template_build_key_end(b);
 
 	b->stream = NULL;
 	template_log_take(&b->log, "\n", b->log.part.len > 0 ? 1 : 0);
-	if (r < 0)
-		template_build_fail(b, err->msg);
+	if (r < 0 || revoked)
+		template_build_fail(b, revoked ? revoked : err->msg);
 	else
 		snapshot_finish(b->snapshot, json, size, template_build_on_snapshot, b);
 }
@@ -191,7 +206,15 @@ static void template_build_on_opened(void *ctx, int fd)
 
 static void template_build_on_timer(void *ctx)
 {
-	template_build_fail(ctx, "the build did not end within an hour");
+	struct template_build *b = ctx;
+	const char *why = template_build_key_end(b);
+
+	if (!why && service_time() >= b->ends_at)
+		why = "the build did not end within an hour";
+	if (why)
+		template_build_fail(b, why);
+	else
+		loop_timer_set(b->timer, BUILD_CHECK_MS);
 }
 
 void template_build_cancel(struct service *s, const char *template)
@@ -289,15 +312,16 @@ static int template_build_begin(struct template_build *b,
 						   .quota = q->quota };
 	int r = template_build_take_archives(b, q, err);
 
+	if (r == 0 &&
+	    loop_timer_new(b->service->loop, template_build_on_timer, b, &b->timer) < 0)
+		r = error_errno(err, ENOMEM, "start a build");
+	/* It is often refused, and asks for the head in a later turn of the loop. */
+	if (r == 0)
+		r = image_stream_start(b->service, &stream, &ops, b, &b->stream, err);
 	if (r == 0)
 		r = snapshot_reserve(b->service, q->tenant, &snapshot, &b->snapshot, err);
 	if (r == 0)
 		r = template_build_put_head(b, q->options, err);
-	if (r == 0 &&
-	    loop_timer_new(b->service->loop, template_build_on_timer, b, &b->timer) < 0)
-		r = error_errno(err, ENOMEM, "start a build");
-	if (r == 0)
-		r = image_stream_start(b->service, &stream, &ops, b, &b->stream, err);
 	return r < 0 ? r : db_set_template_build(b->service->db, &b->row, err);
 }
 
@@ -327,7 +351,9 @@ int template_build_start(struct service *s, const struct template_build_request 
 		template_build_free(b);
 		return r;
 	}
-	loop_timer_set(b->timer, TEMPLATE_BUILD_MS);
+	b->permit = s->permit;
+	b->ends_at = service_time() + TEMPLATE_BUILD_MS;
+	loop_timer_set(b->timer, BUILD_CHECK_MS);
 	return 0;
 }
 
