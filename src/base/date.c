@@ -160,6 +160,6 @@ int date_parse_ms(const char *text, int64_t *ret)
 	if (date_zone(&text, &zone) < 0 || *text)
 		return -EINVAL;
 	*ret = ((date_days(v[0], v[1], v[2]) * 24 + v[3]) * 60 + v[4] - zone) * 60000 +
-	       v[5] * 1000 + ms;
+	       INT64_C(1000) * v[5] + ms;
 	return 0;
 }

@@ -392,9 +392,12 @@ static void on_request(struct http_request *req, void *ctx)
 		v1_request(req, &a->v1);
 }
 
-static void on_refused(const struct http_refusal *refusal, struct buf *body, void *ctx)
+static void on_refused(struct http_refusal *refusal, struct buf *body, void *ctx)
 {
-	v1_refused(refusal, body, &((struct api *)ctx)->v1);
+	struct api *a = ctx;
+
+	v1_refused(refusal, body, &a->v1);
+	e2b_refused(refusal, body, &a->e2b);
 }
 
 /*

@@ -70,6 +70,8 @@ struct journal_result {
 	uint64_t wall_usec, user_usec, system_usec;
 	uint64_t max_memory;
 	uint64_t read_bytes, written_bytes;
+	int32_t pid; /* first process inside the sandbox; 0: not recorded by this init */
+	uint32_t reserved;
 };
 
 struct journal_record {

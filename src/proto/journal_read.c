@@ -361,6 +361,17 @@ int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *r
 	return 1;
 }
 
+int journal_pid(int fd)
+{
+	struct journal_header h;
+	struct journal_result res;
+
+	if (journal_read_header(fd, &h) < 0 || h.state != JOURNAL_EXITED ||
+	    read_at(fd, &res, sizeof(res), JOURNAL_RESULT) < 0)
+		return 0;
+	return res.pid > 0 ? res.pid : 0;
+}
+
 int journal_extent(int fd, struct journal_hint *hint, uint64_t *ret_from,
 		   uint64_t *ret_to)
 {

@@ -34,6 +34,8 @@ int journal_read_some(int fd, uint64_t cursor, struct journal_hint *hint, void *
  * -EPROTO: it never started.
  */
 int journal_result(int fd, enum journal_state *ret_state, struct proto_exited *ret);
+/* Get the pid of an exec that has ended; 0: unknown. */
+int journal_pid(int fd);
 /*
  * Get the cursors of the first byte that is kept and of the next byte to come. If the
  * header lacks the latter, it is searched for from @hint on; -EINPROGRESS: the search

@@ -449,7 +449,7 @@ static bool at_edge(const struct run *r)
 }
 
 /* Add all states that can be reached from @at without consuming a byte. */
-static void regex_reach(struct run *r, struct threads *to, uint16_t at, size_t from)
+static void regex_reach(const struct run *r, struct threads *to, uint16_t at, size_t from)
 {
 	uint16_t stack[2 * PROGRAM_MAX + 2]; /* each state leads to at most two others */
 	struct pattern *p = r->p;

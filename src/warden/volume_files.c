@@ -241,8 +241,9 @@ static int volume_compare_names(const void *a, const void *b)
 
 static void volume_names_sort(struct volume_names *v)
 {
-	if (v->n > 1)
-		qsort(v->all, v->n, sizeof(*v->all), volume_compare_names);
+	if (!v->all)
+		return;
+	qsort(v->all, v->n, sizeof(*v->all), volume_compare_names);
 	while (v->n > v->max) {
 		v->cut = true;
 		free(v->all[--v->n]);
@@ -327,6 +328,8 @@ static int volume_scan(int dir, unsigned depth, struct volume_entries *to)
 	CLEANUP(volume_names_done) struct volume_names names = { .max = to->left };
 	int r = volume_names_read(&names, dir);
 
+	if (!names.all) /* there is no name */
+		return r;
 	if (r == 0 && names.cut && to->deep > 0)
 		r = -E2BIG;
 	to->left -= names.n;

@@ -121,9 +121,10 @@ static void check_beats(struct warren_sandbox *sb, const char *beats)
 	char script[1024];
 
 	(void)snprintf(script, sizeof(script),
-		       "n=$(wc -l <'%s'); until [ $(wc -l <'%s') -gt $((n+2)) ]; do "
-		       "sleep 0.02; done; echo beats",
-		       beats, beats);
+		       "until [ -e '%s' ]; do sleep 0.02; done; n=$(wc -l <'%s'); "
+		       "until [ $(wc -l <'%s') -gt $((n+2)) ]; do sleep 0.02; done; "
+		       "echo beats",
+		       beats, beats, beats);
 	STREQ(sandbox_says(sb, script), "beats");
 }
 

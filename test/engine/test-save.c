@@ -242,7 +242,8 @@ TEST(a_copy_can_kill_all_processes_first)
 	w = engine();
 	sb = make_durable(w);
 	run_well(sb, SH("cp /bin/sleep /srv/left; (setsid /srv/left 1000 >/dev/null "
-			"2>&1 </dev/null &); echo x >/srv/f"));
+			"2>&1 </dev/null &); echo x >/srv/f; "
+			"until grep -qsx left /proc/[0-9]*/comm; do sleep 0.01; done"));
 	said = sandbox_run(sb, SH(find));
 	EQ(said.res.exit_code, 3);
 	free(said.out);

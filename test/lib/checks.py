@@ -24,8 +24,10 @@ SOURCE = os.environ.get("WARREN_SOURCE", os.path.dirname(os.path.dirname(os.path
 BUILD = os.environ.get("WARREN_BUILD", os.path.join(SOURCE, "build"))
 WARREN = os.path.abspath(os.environ.get("WARREN", os.path.join(BUILD, "warren")))
 ROOT = os.geteuid() == 0
+PATIENCE = 6 if "WARREN_SANITIZE" in os.environ else 1  # sanitizers make programs slow; as in the Makefile
 RUN_DIR, STATE_DIR = "/run/warren", "/var/lib/warren"
 MIB = 1 << 20
+QUARANTINE = 256 * MIB if "WARREN_SANITIZE" in os.environ else 0  # freed memory that a program with sanitizers keeps
 CGROUPS, OWN_CGROUP = "/sys/fs/cgroup", f"warren-test-{os.getpid()}"
 CLONE_NEWNS = 0x20000
 PR_SET_CHILD_SUBREAPER = 36

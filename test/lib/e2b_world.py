@@ -25,19 +25,20 @@ class E2bWorld(World):
         return self.token(*(scopes or SCOPES), e2b=True, **spec)
 
     def run_client(self, *command, **env):
-        """Runs a client. A failed check in it is a failure here."""
+        """Runs a client, and returns its output. A failed check in it is a failure here."""
         r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                            timeout=SECONDS, check=False,
                            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "E2B_API_KEY": self.key(),
                                 **self.environment, **env})
         ok(r.returncode == 0 and r.stdout.splitlines()[-1:] == ["done"],
            f"status {r.returncode}: {r.stdout[-500:]} {r.stderr[-2500:]}")
+        return r.stdout
 
     def python(self, name, *args, version="new", **env):
-        self.run_client(self.clients.python(f"python-{version}"), "-B", f"{self.clients.wanted}/{name}", *args, **env)
+        return self.run_client(self.clients.python(f"python-{version}"), "-B", f"{self.clients.wanted}/{name}", *args, **env)
 
     def node(self, name, **env):
-        self.run_client("node", f"{self.clients.wanted}/{name}", E2B_CLIENTS=self.clients.node(), **env)
+        return self.run_client("node", f"{self.clients.wanted}/{name}", E2B_CLIENTS=self.clients.node(), **env)
 
     def call(self, method, path, body=None, **headers):
         """Returns the status and the body of a response."""

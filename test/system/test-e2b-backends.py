@@ -32,6 +32,12 @@ def what_a_backend_cannot_do_is_refused():
     key = w().key()
     status, box = w().call("POST", "/v2/sandboxes", {"templateID": "base"}, X_API_Key=key)
     eq(status, 201, box)
+    plane = {"E2b_Sandbox_Id": box["sandboxID"], "E2b_Sandbox_Port": "49983", "X_Access_Token": box["envdAccessToken"]}
+    status, answer = w().call("POST", "/filesystem.Filesystem/CreateWatcher", {"path": "/tmp"}, **plane)
+    if has("watch"):
+        eq(status, 200, answer)
+    else:  # not `unavailable`, after which SDKs try again
+        eq((status, answer["code"]), (501, "unimplemented"), answer)
     status, answer = w().call("POST", f"/sandboxes/{box['sandboxID']}/pause", {"memory": False}, X_API_Key=key)
     ok(status == 204 if has("pause") else status in (400, 501) and answer["code"] == status, (status, answer))
     eq(w().call("DELETE", f"/sandboxes/{box['sandboxID']}", X_API_Key=key)[0], 204)

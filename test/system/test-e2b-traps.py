@@ -497,6 +497,47 @@ def a_watch_ends_with_many_changes_waiting():
         eq(run(box, "echo alive"), "alive\n")
 
 
+def start(box, script):
+    """Starts a command; returns the open response and the pid."""
+    c = send("POST", "/process.Process/Start", framed({"process": {"cmd": "/bin/sh", "args": ["-c", script]}, "stdin": True}),
+             plane(box, **{"Content-Type": STREAM}))
+    first = c.getresponse().read1()
+    return c, json.loads(first[5:5 + struct.unpack(">I", first[1:5])[0]])["event"]["start"]["pid"]
+
+
+def input_and_leave(box, pid, size):
+    """Sends input, and leaves if there is no answer soon. Returns the status and the message, or None."""
+    c = send("POST", "/process.Process/SendInput",
+             json.dumps({"process": {"pid": pid}, "input": {"stdin": base64.b64encode(b"x" * size).decode()}}),
+             plane(box, **{"Content-Type": "application/json"}))
+    c.sock.settimeout(0.3)
+    try:
+        r = c.getresponse()
+        return r.status, json.loads(r.read()).get("message", "")
+    except TimeoutError:
+        return None
+    finally:
+        c.close()
+
+
+@test
+def input_that_no_command_of_a_tenant_reads_is_limited():
+    with sandbox() as box:
+        started, refused = [], None
+        while not refused and len(started) < 120:
+            started.append(start(box, "sleep 1000"))
+            input_and_leave(box, started[-1][1], 2_900_000)
+            refused = input_and_leave(box, started[-1][1], 2_900_000)
+        eq((refused or (None, ""))[0], 429, f"after {len(started)} commands")
+        ok("memory for data that waits is used up" in refused[1] and len(started) > 4, refused)
+        for c, _ in started:
+            c.close()
+    with sandbox() as box:  # the positive control: the memory is free again
+        c, pid = start(box, "sleep 1000")
+        eq(input_and_leave(box, pid, 2_900_000), None)
+        c.close()
+
+
 @test
 def input_that_a_command_does_not_read_is_limited():
     with sandbox() as box:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test-e2b-volumes.py - volumes through the official SDKs of E2B"""
+import concurrent.futures
 import os
 import sys
 import tempfile
@@ -188,6 +189,36 @@ def a_token_of_a_volume_outlives_the_service():
     w().start()
     eq(content(volume, "GET", "path?path=/x")[1]["size"], len(FILE))
     destroy(key, volume)
+
+
+@test
+def every_volume_of_a_killed_service_can_be_written():
+    key, seen = w().key(), 0
+
+    def mode(volume):
+        return content(volume, "GET", "path?path=/")[1]["mode"] & 0o7777
+    for turn in range(6):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            jobs = [pool.submit(w().call, "POST", "/volumes", {"name": f"k{n}"}, X_API_Key=key) for n in range(4)]
+            if turn % 2 == 0:
+                next(concurrent.futures.as_completed(jobs))
+            w().kill("api", "warden")
+            done = {j.result()[1]["name"] for j in jobs if not j.exception() and j.result()[0] == 201}
+        w().start()
+        listed = w().call("GET", "/volumes", X_API_Key=key)[1]
+        ok(done <= {v["name"] for v in listed}, f"acknowledged: {done}, listed: {listed}")
+        for volume in listed:
+            status, volume = w().call("GET", f"/volumes/{volume['volumeID']}", X_API_Key=key)
+            eq((status, mode(volume)), (200, 0o777), volume["name"])
+            seen += 1
+            destroy(key, volume)
+    ok(seen > 0, "no volume was created")
+    eq(w().ask("POST", "/v1/volumes", {"name": "plain", "size": "16m"}).status, 201)
+    listed = w().call("GET", "/volumes", X_API_Key=key)[1]
+    eq([v["name"] for v in listed], ["plain"])
+    status, plain = w().call("GET", f"/volumes/{listed[0]['volumeID']}", X_API_Key=key)
+    eq((status, mode(plain)), (200, 0o755), "a volume of another API")
+    eq(w().ask("DELETE", "/v1/volumes/plain").status, 204)
 
 
 @test

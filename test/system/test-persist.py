@@ -4,6 +4,7 @@
 import contextlib
 import glob
 import os
+import re
 import random
 import shutil
 import signal
@@ -326,6 +327,35 @@ def a_disk_whose_first_directories_a_power_cut_took_is_new():
     # It had files before: this is damage, and not a new disk.
     change("unlink u")
     refused(post(box, "run", {"argv": ["true"]}), 502, "sandbox_failed", "damaged")
+    ends(box)
+
+
+@test
+def a_disk_without_room_for_the_id_of_the_boot_wakes():
+    """An earlier version needed less room on the disk, and its sandbox has filled all the rest."""
+    box = create()
+    sh(box, "echo kept >/root/x; cat /dev/zero >/root/fill 2>/dev/null; sync")
+    post(box, "hibernate", {"timeout_ms": 0}, status=200)
+    until(lambda: remains() == {}, remains)
+    disk = glob.glob(f"{w.state}/saved/disks.*/{box}")[0]
+
+    def debugfs(*commands):
+        return subprocess.run(["debugfs", "-w", "-f", "/dev/stdin", disk], input="\n".join(commands) + "\n", capture_output=True,
+                              check=True, text=True).stdout
+
+    def blocks(which):
+        return int(re.search(rf"^{which}: +([0-9]+)", debugfs("stats -h"), re.M)[1])
+    # Room for two directories, but not for a file; ext4 keeps a fiftieth for itself.
+    room = blocks("Block count") // 50 + 2
+    with tempfile.NamedTemporaryFile() as f:
+        f.write(b"x" * 1024)
+        f.flush()
+        debugfs(*(f"write {f.name} f{n}" for n in range(blocks("Free blocks") - room)))
+    eq(blocks("Free blocks"), room)
+    eq(sh(box, "cat /root/x /proc/sys/kernel/random/boot_id"), "kept\n")
+    sh(box, "rm /root/fill")
+    post(box, "hibernate", {"timeout_ms": 0}, status=200)
+    eq(len(sh(box, "cat /root/x /proc/sys/kernel/random/boot_id")), 5 + 37, "with an id again")
     ends(box)
 
 

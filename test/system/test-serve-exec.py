@@ -7,6 +7,7 @@ Prints TAP. Most tests share one sandbox.
 import base64
 import concurrent.futures
 import contextlib
+import http.client
 import json
 import pathlib
 import random
@@ -499,6 +500,33 @@ def a_command_that_does_not_read_delays_only_itself():
     ok(not t.is_alive(), "who writes to what has ended waits for ever")
     err = check_error(answer[0], 409, "stdin_closed")
     ok(err["detail"]["written"] < 1 << 20, err)
+
+
+@test
+def input_for_a_sandbox_that_has_gone_is_refused():
+    for end in (("DELETE", ""), *([("POST", "/hibernate")] if BACKEND == "native" else [])):
+        box = w.create()
+        e = w.exec(box, "head -c 1 >/tmp/got; sleep 1000", stdin=True)
+        gone = threading.Event()
+
+        def parts(gone=gone):
+            yield b"x"
+            ok(gone.wait(WAIT), "the sandbox is still there")
+            for _ in range(3):
+                yield b"x" * 100000
+
+        def write(box=box, e=e, parts=parts):
+            with w.client() as c, contextlib.suppress(OSError, http.client.HTTPException):
+                c.send("POST", f"/v1/sandboxes/{box}/execs/{e}/stdin", parts()).read()
+        t = threading.Thread(target=write)
+        t.start()
+        until(lambda box=box: w.run(box, "cat /tmp/got")["stdout"] == "x", "the first byte")
+        eq(w.ask(end[0], f"/v1/sandboxes/{box}{end[1]}").status // 100, 2, end)
+        gone.set()
+        t.join(WAIT)
+        ok(not t.is_alive(), "the request does not end")
+        w.delete(box) if end[1] else None  # pylint: disable=expression-not-assigned
+    eq(w.run(b, "echo alive")["stdout"], "alive\n", "the service")
 
 
 @test

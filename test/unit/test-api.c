@@ -254,4 +254,31 @@ TEST(engine_errors_are_mapped_to_api_errors)
 	}
 }
 
+TEST(paths_of_the_service_are_hidden)
+{
+	static const struct {
+		const char *text, *shown;
+	} cases[] = {
+		{ "create '/srv/w/serve/secrets.key': full",
+		  "create 'serve/secrets.key': full" },
+		{ "/srv/w/a and /srv/w//b, /srv/w", "a and b, " },
+		{ "'/srv/warren/a', '/srv/w-2/a', '/old/srv/w/a'",
+		  "'/srv/warren/a', '/srv/w-2/a', '/old/srv/w/a'" },
+		{ "no path", "no path" },
+		{ "", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[128];
+
+		(void)snprintf(text, sizeof(text), "%s", cases[i].text);
+		api_error_hide_dir(text, "/srv/w");
+		STREQ(text, cases[i].shown);
+		(void)snprintf(text, sizeof(text), "%s", cases[i].text);
+		api_error_hide_dir(text, "");
+		api_error_hide_dir(text, "/");
+		STREQ(text, cases[i].text);
+	}
+}
+
 TEST_MAIN()

@@ -93,6 +93,7 @@ static void note_result(struct exec *ex, const struct proto_exited *msg)
 		.max_memory = msg->max_memory,
 		.read_bytes = msg->read_bytes,
 		.written_bytes = msg->written_bytes,
+		.pid = tree_first(ex),
 	};
 
 	drain_result(ex, JOURNAL_EXITED, &res);

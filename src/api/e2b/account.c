@@ -59,6 +59,45 @@ static int network_convert(struct call *c, const struct sandbox *sandbox,
 	return r;
 }
 
+/* Note what the request says about the internet, for e2b_network_to_json(). */
+static int network_note(struct sandbox *sandbox, const struct body *body,
+			struct warren_error *err)
+{
+	const struct sandbox_row *row = sandbox_row(sandbox);
+	struct db_label *labels = calloc(row->n_labels + 1, sizeof(*labels));
+	struct sandbox_change change = { .labels = labels,
+					 .sets_labels = true,
+					 .wake_on_use = -1 };
+	int r;
+
+	if (!labels)
+		return error_errno(err, ENOMEM, "change the network");
+	for (size_t i = 0; i < row->n_labels; i++)
+		if (strcmp(row->labels[i].key, E2B_LABEL_INTERNET) != 0)
+			labels[change.n_labels++] = row->labels[i];
+	if (body_has(body, "allow_internet_access"))
+		labels[change.n_labels++] = (struct db_label){
+			E2B_LABEL_INTERNET,
+			body_bool(body, "allow_internet_access") ? "true" : "false"
+		};
+	r = sandbox_change(sandbox, &change, err);
+	free(labels);
+	return r;
+}
+
+static void network_on_updated(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
+	struct warren_error why = WARREN_ERROR_INIT;
+
+	if (r == 0 && c->req && sandbox) {
+		r = network_note(sandbox, &c->body, &why);
+		err = &why;
+	}
+	e2b_on_done(c, r, err);
+}
+
 void e2b_update_network(struct call *c)
 {
 	AUTO_BUF struct buf policy = BUF_INIT(16U << 20);
@@ -70,8 +109,8 @@ void e2b_update_network(struct call *c)
 	if (network_convert(c, sandbox, &policy, &err) < 0)
 		call_error(c, &err);
 	else
-		network_change(sandbox, policy.len > 0 ? policy.data : NULL, e2b_on_done,
-			       call_ref(c));
+		network_change(sandbox, policy.len > 0 ? policy.data : NULL,
+			       network_on_updated, call_ref(c));
 }
 
 /* --------------------------------------------------------------------------- logs */
@@ -84,5 +123,15 @@ void e2b_logs(struct call *c)
 		return;
 	/* Nothing of the service runs in a sandbox, so nothing there writes logs. */
 	buf_puts(&out, "{\"logs\":[],\"logEntries\":[]}");
+	call_json(c, 200, &out);
+}
+
+void e2b_logs_v2(struct call *c)
+{
+	AUTO_BUF struct buf out = BUF_INIT(64);
+
+	if (!e2b_sandbox(c))
+		return;
+	buf_puts(&out, "{\"logs\":[]}");
 	call_json(c, 200, &out);
 }

@@ -2,7 +2,9 @@
 /*
  * context.c - contexts, and the start and end of their kernels
  *
- * If a kernel ends, its cell gets an error, and the next cell starts another.
+ * If a kernel ends, its cell gets an error, and the next cell starts another. The kernel
+ * of a cell that does not end although it was interrupted is killed as soon as another
+ * cell waits for it.
  */
 #include "api/e2b/context.h"
 
@@ -16,6 +18,10 @@
 #include "config/config.h"
 
 #define REASON_MAX 4096
+#define GRACE_MS   10000 /* for a cell that was interrupted */
+/* Processes of an earlier kernel end some time after they were killed. */
+#define RETRY_MS  100
+#define TRIES_MAX 50
 
 /* Numbers of cells of this process differ from those that an earlier one used. */
 #define FIRST_CELL_MASK 0x3fffffff
@@ -34,6 +40,7 @@ void context_unref(struct e2b_context *x)
 		DLIST_REMOVE(x);
 	context_drop_lines(x);
 	buf_done(&x->reason);
+	x->retry = loop_timer_free(x->retry);
 	free(x);
 }
 
@@ -59,6 +66,14 @@ static void context_release_kernel(struct e2b_context *x)
 	x->heard = false;
 }
 
+static bool context_sandbox_runs(const struct e2b_context *x)
+{
+	const struct sandbox *sandbox =
+		sandbox_find(x->e2b->v1->service, NULL, x->sandbox);
+
+	return sandbox && sandbox_stays(sandbox);
+}
+
 void context_kernel_gone(struct e2b_context *x)
 {
 	char why[REASON_MAX + 64];
@@ -70,6 +85,11 @@ void context_kernel_gone(struct e2b_context *x)
 	context_note(x, CONTEXT_IDLE, "");
 	if (x->first && x->sent)
 		context_fail_cell(x, "KernelDied", why);
+	/* The start of another kernel would wake a sandbox that was just hibernated. */
+	if (!context_sandbox_runs(x))
+		while (x->first)
+			context_fail_cell(x, "KernelStopped",
+					  "the sandbox does not run any more");
 	context_go_on(x);
 }
 
@@ -89,6 +109,7 @@ void context_use_kernel(struct e2b_context *x, struct exec *exec, uint64_t at)
 	x->at = at;
 	x->hint = (struct journal_hint){ 0 };
 	context_drop_lines(x);
+	x->line.stray = at > 0; /* it can be the rest of a line */
 	buf_done(&x->reason);
 	x->reason = (struct buf)BUF_INIT(REASON_MAX);
 	exec_hold(exec, &x->holder, at);
@@ -111,7 +132,7 @@ static void context_cannot_start(struct e2b_context *x, const char *why, bool mi
 		       missing ? "; the image needs the package '" : "",
 		       missing ? x->kernel->package : "",
 		       missing ? "', or what replaces it" : "");
-	x->tool = 0;
+	x->tool = x->tries = 0;
 	while (x->first)
 		context_fail_cell(x, "KernelError", text);
 }
@@ -130,12 +151,39 @@ static void context_take_started(struct e2b_context *x, struct exec *exec)
 {
 	const struct code_kernel *k = x->kernel;
 
+	x->tries = 0;
 	context_note(x, CONTEXT_UNREADY, exec_row(exec)->id);
 	context_use_kernel(x, exec, 0);
 	if (x->exec)
 		exec_feed(exec, k->source, code_kernel_source_size(k), false,
 			  context_on_source, context_ref(x));
 	context_go_on(x);
+}
+
+static void context_on_retry(void *ctx)
+{
+	struct e2b_context *x = ctx;
+
+	x->retrying = x->starting = false;
+	if (x->removed)
+		context_note(x, CONTEXT_IDLE, "");
+	else
+		context_go_on(x);
+	context_unref(x);
+}
+
+/* Start the kernel again later; false: that was tried often enough. */
+static bool context_retry(struct e2b_context *x)
+{
+	if (x->tries >= TRIES_MAX ||
+	    (!x->retry && loop_timer_new(service_loop(x->e2b->v1->service),
+					 context_on_retry, x, &x->retry) < 0))
+		return false;
+	x->tries++;
+	x->retrying = x->starting = true;
+	(void)context_ref(x);
+	loop_timer_set(x->retry, RETRY_MS);
+	return true;
 }
 
 static void context_on_started(void *ctx, struct exec *exec,
@@ -155,7 +203,7 @@ static void context_on_started(void *ctx, struct exec *exec,
 	} else if (err->code == ENOENT && !strstr(err->msg, "enter the directory")) {
 		x->tool++; /* the next program in the list, if there is one */
 		context_start(x);
-	} else {
+	} else if (err->code != EAGAIN || !context_retry(x)) {
 		context_note(x, CONTEXT_IDLE, "");
 		context_cannot_start(x, err->msg, false);
 	}
@@ -249,7 +297,7 @@ void context_go_on(struct e2b_context *x)
 {
 	struct buf request;
 
-	if (x->sent || x->starting || x->removed)
+	if (x->sent || x->starting || x->killing > 0 || x->removed)
 		return;
 	while (x->first && !x->first->call) /* its client left before it began */
 		context_end_cell(x);
@@ -278,14 +326,18 @@ static void context_on_killed(void *ctx, int r, const struct warren_error *err U
 {
 	struct e2b_context *x = ctx;
 
-	/* Another kernel may have been started since then. */
+	x->killing--;
+	/* Another kernel may have been started before. */
 	if (!x->e2b->closing && (r == 0 || r == -ESRCH) && !x->exec && !x->starting)
 		context_note(x, CONTEXT_IDLE, "");
+	if (!x->e2b->closing)
+		context_go_on(x);
 	context_unref(x);
 }
 
 void context_kill(struct e2b_context *x, struct exec *exec)
 {
+	x->killing++;
 	exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, context_on_killed, context_ref(x));
 }
 
@@ -306,6 +358,19 @@ void context_stop(struct e2b_context *x, const char *why)
 	context_end_kernel(x);
 	while (x->first)
 		context_fail_cell(x, "KernelStopped", why);
+}
+
+bool context_reclaim(struct e2b_context *x)
+{
+	const struct cell *k = x->first;
+
+	if (!k || !k->next || !x->sent || !k->left_at ||
+	    service_time() < k->left_at + GRACE_MS || !context_sandbox_runs(x))
+		return false;
+	context_stop(x, "an earlier cell, whose client has left, did not end when it was "
+			"interrupted; so the kernel was killed, and its variables are "
+			"lost: run the cell again");
+	return true;
 }
 
 void context_replace(struct e2b_context *x)
@@ -353,13 +418,14 @@ struct e2b_context *context_default(struct e2b *e, const char *sandbox,
 	return x;
 }
 
+/* Without default contexts, which are created as soon as a client wants to see them. */
 static size_t context_count(const struct e2b *e, const char *sandbox)
 {
 	const struct e2b_context *x = e->contexts[e2b_bucket(sandbox)];
 	size_t n = 0;
 
 	for (; x; x = x->next)
-		n += strcmp(x->sandbox, sandbox) == 0;
+		n += !x->is_default && strcmp(x->sandbox, sandbox) == 0;
 	return n;
 }
 
@@ -391,7 +457,7 @@ struct e2b_context *context_new(struct e2b *e, const struct sandbox *sandbox,
 	const char *id = sandbox_row(sandbox)->id;
 	struct e2b_context *x;
 
-	if (context_count(e, id) >= CONTEXTS_MAX) {
+	if (cwd && context_count(e, id) >= CONTEXTS_MAX) {
 		(void)error_set(err, EUSERS,
 				"the sandbox has %d contexts: remove one first",
 				CONTEXTS_MAX);
@@ -420,6 +486,10 @@ static void context_leave(struct e2b_context *x)
 	context_release_kernel(x);
 	while (x->first)
 		context_end_cell(x);
+	if (x->retrying) {
+		loop_timer_stop(x->retry);
+		context_unref(x);
+	}
 	DLIST_REMOVE(x);
 	context_unlist(x);
 }

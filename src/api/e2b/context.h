@@ -25,7 +25,7 @@
 #include "net/loop.h"
 #include "service/exec/exec.h"
 
-#define CONTEXTS_MAX      32 /* of one sandbox */
+#define CONTEXTS_MAX      32 /* of one sandbox, and a default one for each kernel */
 #define CELLS_MAX         64 /* of one context: the one that runs, and those that wait */
 #define CONTEXT_SHORT_MAX (64U << 10) /* longer lines are sent in several turns */
 
@@ -35,6 +35,7 @@ struct kernel_line {
 	size_t n; /* bytes so far */
 	char head[128];
 	struct buf text;
+	bool stray;    /* it began before the cell that runs */
 	bool refused;  /* the text is not stored: @why, or "" if no client needs it */
 	char why[160]; /* an error for the client */
 	bool complete; /* it is long, and is being sent */
@@ -52,6 +53,7 @@ struct cell {
 	struct buf out;     /* events that are sent together: cell_flush() */
 	bool begun;         /* the response has begun */
 	bool torn;          /* a part of a line was sent */
+	int64_t left_at;    /* by service_time(): it was interrupted; 0: it was not */
 	struct loop_timer *timer;
 };
 
@@ -70,8 +72,12 @@ struct e2b_context {
 	bool restored;     /* the kernel of an earlier process was not looked for yet */
 	struct exec *exec; /* the kernel; NULL: it does not run */
 	bool starting;     /* an operation in progress calls context_go_on() */
-	unsigned tool;     /* which of the kernel's programs is tried */
-	uint64_t n;        /* number of the last cell */
+	unsigned killing;  /* the same: the end of an earlier kernel */
+	bool retrying;     /* the same: the timer starts it again */
+	struct loop_timer *retry;
+	unsigned tries;
+	unsigned tool;              /* which of the kernel's programs is tried */
+	uint64_t n;                 /* number of the last cell */
 	struct cell *first, **tail; /* the cell that runs, and those that wait */
 	size_t n_cells;
 	bool sent;  /* the first cell was sent to the kernel */
@@ -111,6 +117,11 @@ void context_unlist(struct e2b_context *x);
 void context_stop(struct e2b_context *x, const char *why);
 /* End its kernel and the first cell; the next cell starts another kernel. */
 void context_replace(struct e2b_context *x);
+/*
+ * Does the first cell, whose client has left, not end although others wait? Then end its
+ * kernel and all cells.
+ */
+bool context_reclaim(struct e2b_context *x);
 /* As context_stop(), and remove the context. */
 void context_remove(struct e2b_context *x, const char *why);
 /* Kill a kernel, and record that it is gone. */
@@ -148,6 +159,8 @@ bool cell_keep(struct cell *k, size_t n);
 void context_end_cell(struct e2b_context *x);
 /* The first cell has failed: tell its client. */
 void context_fail_cell(struct e2b_context *x, const char *name, const char *why);
+/* The same, but the kernel still runs it: interrupt it, as if its client had left. */
+void context_disown_cell(struct e2b_context *x, const char *name, const char *why);
 
 /* context_events.c */
 void context_on_turn(void *ctx);

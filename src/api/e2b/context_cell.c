@@ -3,7 +3,8 @@
  * context_cell.c - cells and their clients
  *
  * The memory of a cell counts for its tenant: the code until it is sent to the kernel,
- * and the longest event. If the client of a cell leaves, the cell is interrupted.
+ * and the longest event. If the client of a cell leaves, the cell is interrupted; see
+ * context_reclaim() for cells that go on.
  */
 #include <stdio.h>
 #include <string.h>
@@ -169,6 +170,18 @@ static void cell_interrupt(struct cell *k)
 		exec_feed(exec, line, (size_t)n, false, e2b_ignore, NULL);
 }
 
+void context_disown_cell(struct e2b_context *x, const char *name, const char *why)
+{
+	struct cell *k = x->first;
+
+	if (!k->call)
+		return;
+	cell_fail(k, name, why);
+	x->blocked = false;
+	k->left_at = service_time();
+	cell_interrupt(k);
+}
+
 static void cell_turn(const struct cell *k)
 {
 	struct e2b_context *x = k->context;
@@ -188,6 +201,7 @@ static void cell_gone(struct call *c)
 	buf_done(&k->request);
 	if (x->first == k && x->sent) {
 		x->blocked = false;
+		k->left_at = service_time();
 		cell_interrupt(k);
 		cell_turn(k);
 	}
@@ -226,6 +240,8 @@ static void cell_on_timer(void *ctx)
 		context_replace(x);
 		return;
 	}
+	if (context_reclaim(x))
+		return;
 	if (!x->blocked && !(x->first == k && x->line.complete)) {
 		cell_send_text(k, "{\"type\":\"keepalive\"}");
 		cell_flush(k);
@@ -317,5 +333,6 @@ void context_run(struct e2b_context *x, struct call *c, json_t *env, const char 
 	loop_timer_set(k->timer, KEEPALIVE_MS);
 	QUEUE_PUT(x->tail, k);
 	x->n_cells++;
-	context_go_on(x);
+	if (!context_reclaim(x))
+		context_go_on(x);
 }

@@ -5,7 +5,8 @@
  * The service reads the events of a kernel from the journal of its exec, like any other
  * output. A kernel is not trusted: each line must be an object of a known type, and goes
  * only to the client of the cell that runs. Events of a cell begin with the number of the
- * cell; what comes before belongs to no client.
+ * cell; what comes before belongs to no client. A line that is no event ends the cell for
+ * its client, because the event that it should have been can be the end of the cell.
  *
  * A line is checked while it is read. It is only stored for a client, whose tenant the
  * memory counts for. A long line is sent in several turns; no more is read until it is
@@ -20,7 +21,8 @@
 
 #define READ_MAX        65536 /* a record of the journal has at most this size */
 #define PIECES_PER_TURN 8
-#define PUSH_MAX        (256U << 10) /* bytes of a long line in one turn */
+#define PUSH_MAX        (256U << 10)               /* bytes of a long line in one turn */
+#define ENDLESS_MIN     (4 * CODE_KERNEL_LINE_MAX) /* bytes of a line that does not end */
 
 enum event_kind {
 	EVENT_KIND_OTHER, /* for the client */
@@ -74,15 +76,34 @@ static void line_refuse(struct kernel_line *l, const char *why)
 	(void)snprintf(l->why, sizeof(l->why), "%s", why);
 }
 
+/*
+ * The line is no event. What began before the cell was sent is the rest of an earlier
+ * cell.
+ */
+static void context_refuse_line(struct e2b_context *x)
+{
+	if (x->first && x->sent && !x->line.stray)
+		context_disown_cell(x, "KernelBroken",
+				    "the kernel wrote something that is not an event, "
+				    "so the cell was interrupted; if later cells fail "
+				    "as well, restart the context");
+}
+
 static void line_add(struct e2b_context *x, const char *data, size_t n)
 {
 	struct kernel_line *l = &x->line;
 	size_t room = sizeof(l->head) - 1;
 
+	if (l->n == 0 && !x->sent)
+		l->stray = true;
 	if (l->n < room)
 		(void)memcpy(l->head + l->n, data, n < room - l->n ? n : room - l->n);
 	l->n += n;
-	if (!json_scan_add(&l->scan, data, n) || !context_is_heard(x))
+	if (!json_scan_add(&l->scan, data, n) || l->n > ENDLESS_MIN) {
+		context_refuse_line(x);
+		line_refuse(l, "");
+	}
+	if (!context_is_heard(x))
 		line_refuse(l, "");
 	if (l->refused)
 		return;
@@ -140,6 +161,8 @@ static bool context_take_line(struct e2b_context *x)
 {
 	enum event_kind kind = line_kind(&x->line);
 
+	if (kind == EVENT_KIND_UNKNOWN && x->line.n > 0)
+		context_refuse_line(x);
 	if (!x->first || !x->sent || kind == EVENT_KIND_UNKNOWN)
 		return true;
 	if (kind == EVENT_KIND_NUMBER) {

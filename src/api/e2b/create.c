@@ -155,23 +155,27 @@ static int create_put_timeout(struct call *c, int64_t otherwise, json_t *out,
 	return json_object_set_new(out, "ttl_ms", json_integer(*ret * 1000));
 }
 
+/* The field is in the request, or in its network; -1: in neither. */
+static int create_internet(const struct body *body, const struct body *network)
+{
+	static const char field[] = "allow_internet_access";
+
+	if (body_has(network, field))
+		return body_bool(network, field);
+	return body_has(body, field) ? body_bool(body, field) : -1;
+}
+
 static int create_put_network(const struct body *body, json_t *out, struct api_error *err)
 {
 	struct body network = body_object(body, "network");
 	json_t *value = NULL;
-	int internet = body_has(body, "allow_internet_access")
-			       ? body_bool(body, "allow_internet_access")
-			       : -1;
+	int internet = create_internet(body, &network);
 	int r;
 
-	if (body_has(&network, "allow_internet_access")) {
-		int inner = body_bool(&network, "allow_internet_access");
-
-		if (internet >= 0 && internet != inner)
-			return create_refuse(err, "network.allow_internet_access",
-					     "it differs from allow_internet_access");
-		internet = inner;
-	}
+	if (body_has(body, "allow_internet_access") &&
+	    body_bool(body, "allow_internet_access") != internet)
+		return create_refuse(err, "network.allow_internet_access",
+				     "it differs from allow_internet_access");
 	r = e2b_network(&network, internet, &value, err);
 	if (r == 0 && value && json_object_set_new(out, "network", value) < 0)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
@@ -237,7 +241,7 @@ static int labels_read(const struct body *body, const struct create_template *te
 	json_t *metadata = body_json(body, "metadata"), *value;
 	const char *key;
 
-	ret->all = calloc(json_object_size(metadata) + 5, sizeof(*ret->all));
+	ret->all = calloc(json_object_size(metadata) + 6, sizeof(*ret->all));
 	if (!ret->all)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	json_object_foreach(metadata, key, value)
@@ -258,6 +262,11 @@ static int labels_read(const struct body *body, const struct create_template *te
 	if (body_has(&network, "allowPublicTraffic") &&
 	    !body_bool(&network, "allowPublicTraffic"))
 		ret->all[ret->n++] = (struct db_label){ E2B_LABEL_TRAFFIC, "true" };
+	if (create_internet(body, &network) >= 0)
+		ret->all[ret->n++] =
+			(struct db_label){ E2B_LABEL_INTERNET,
+					   create_internet(body, &network) ? "true"
+									   : "false" };
 	return 0;
 }
 
@@ -331,11 +340,49 @@ static void create_start_template(struct creation *k, struct sandbox *sandbox)
 			   call_ref(c));
 }
 
+/* Is the message about this template? */
+static bool create_is_about(const char *message, const char *template)
+{
+	size_t n = template ? strlen(template) : 0;
+
+	return n > 0 && message[0] == '\'' && strncmp(message + 1, template, n) == 0 &&
+	       message[n + 1] == '\'';
+}
+
+/* The SDK chooses a template for `mcp` that only the client can build. */
+static int create_refuse_missing(const struct call *c, const char *template,
+				 struct api_error *err)
+{
+	return api_error_set(
+		err, API_ERR_TEMPLATE_NOT_FOUND, "template '%s' not found%s", template,
+		body_has(&c->body, "mcp")
+			? ": build a template that contains the program mcp-gateway, or "
+			  "use the MCP server of this service, /mcp (doc/mcp.md)"
+			: "");
+}
+
+/* Answer with the error of a sandbox whose creation failed. */
+static void create_refuse_failed(struct call *c, const struct sandbox *sandbox)
+{
+	const struct sandbox_row *row = sandbox_row(sandbox);
+	const char *template = e2b_label(sandbox, E2B_LABEL_TEMPLATE);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct api_error refusal = { 0 };
+
+	(void)error_set(&err, sandbox_failure(sandbox) ? sandbox_failure(sandbox) : EIO,
+			"%s", row->error ? row->error : "it failed");
+	if (err.code == ENOMEDIUM && create_refuse_missing(c, template, &refusal) < 0)
+		call_error(c, &refusal);
+	else if (err.code == EINVAL && create_is_about(err.msg, template))
+		e2b_refuse(c, 400, "templateID: %s", err.msg);
+	else
+		call_fail(c, &err);
+}
+
 static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, int state)
 {
 	struct creation *k = w->ctx;
 	struct call *c = k->call;
-	struct warren_error err = WARREN_ERROR_INIT;
 
 	if (!sandbox) {
 		call_refuse(c, API_ERR_SANDBOX_NOT_FOUND,
@@ -343,16 +390,7 @@ static void create_on_made(struct sandbox_waiter *w, struct sandbox *sandbox, in
 	} else if (state != SANDBOX_FAILED) {
 		create_start_template(k, sandbox);
 	} else {
-		(void)error_set(&err,
-				sandbox_failure(sandbox) ? sandbox_failure(sandbox) : EIO,
-				"%s",
-				sandbox_row(sandbox)->error ? sandbox_row(sandbox)->error
-							    : "it failed");
-		if (err.code == ENOMEDIUM)
-			e2b_refuse(c, 404, "template '%s' not found",
-				   e2b_label(sandbox, E2B_LABEL_TEMPLATE));
-		else
-			call_fail(c, &err);
+		create_refuse_failed(c, sandbox);
 		sandbox_delete(sandbox, e2b_ignore, NULL);
 	}
 }
@@ -418,13 +456,17 @@ static int create_read(struct call *c, int64_t timeout, json_t *request, struct 
 				 : DEFAULT_TEMPLATE;
 	r = create_put_template(c, request, template, &why);
 	if (why.code == ENOENT)
-		return api_error_set(err, API_ERR_TEMPLATE_NOT_FOUND,
-				     "template '%s' not found", template->name);
+		return create_refuse_missing(c, template->name, err);
 	if (r < 0 || (env && json_object_set(request, "env", env) < 0))
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	r = validate_json(body.schema, request, err);
 	if (r == 0)
 		r = wanted_read(c->v1, &c->caller, &body, w, err);
+	if (r < 0 && create_is_about(err->message, template->name)) {
+		const struct api_error ours = *err;
+
+		(void)api_error_set(err, ours.code, "templateID: %s", ours.message);
+	}
 	if (r < 0 && err->code == API_ERR_VOLUME_NOT_FOUND)
 		err->code = API_ERR_INVALID_REQUEST; /* 404 would mean the template */
 	if (r == 0)

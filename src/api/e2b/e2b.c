@@ -266,6 +266,51 @@ bool e2b_wants(const struct e2b *e, const struct http_request *req)
 	       e2b_is_path(req->path);
 }
 
+/* ----------------------------------------------------------- refusals of the server */
+
+/* The form of errors for a request whose head could not be read. */
+static bool refused_by_path(const char *path, enum e2b_form *ret)
+{
+	struct route route;
+	bool other;
+
+	*ret = E2B_REST;
+	return e2b_is_rpc(path, ret) || strcmp(path, "/files") == 0 ||
+	       e2b_find_control("GET", path, &route, &other) || other ||
+	       e2b_is_path(path);
+}
+
+static enum e2b_form refused_form(const struct http_request *req, uint16_t port)
+{
+	const struct e2b_op *op;
+	struct route route;
+	bool other;
+
+	if (port == 0)
+		return E2B_REST;
+	if (port != ENVD_PORT && port != INTERPRETER_PORT)
+		return E2B_PROXY;
+	op = e2b_find_data(port, req->method, req->path, &route, &other);
+	return op ? op->form : E2B_REST;
+}
+
+void e2b_refused(struct http_refusal *refusal, struct buf *body, const struct e2b *e)
+{
+	const struct http_request *req = refusal->req;
+	enum e2b_form form;
+	struct target t = { 0 };
+
+	if (req && e2b_wants(e, req)) {
+		if (!target_from_host(e->v1->config->domain, req, &t))
+			(void)target_from_headers(req, &t);
+		form = refused_form(req, t.port);
+	} else if (req || !refused_by_path(refusal->path, &form)) {
+		return;
+	}
+	body->len = 0;
+	e2b_write_refusal(form, refusal, t.id, t.port, body);
+}
+
 /* ------------------------------------------------------------------------- access */
 
 /* A server in the sandbox: every path and method belongs to it. */
@@ -309,6 +354,15 @@ static void e2b_use_op(struct call *c, const struct e2b_op *op)
 	c->show_error = show[op->form];
 }
 
+int e2b_key_caller(struct call *c, const char *key, struct api_error *err)
+{
+	if (key[0])
+		return access_token_id(c->v1->service, key, &c->caller, err);
+	(void)strcpy(c->caller.tenant, DB_LOCAL);
+	c->caller.scopes = V1_SCOPE_ADMIN;
+	return 0;
+}
+
 /* Identify the tenant by the key of a request to the control plane. */
 static int control_caller(struct call *c, struct api_error *err)
 {
@@ -316,7 +370,6 @@ static int control_caller(struct call *c, struct api_error *err)
 	const char *bearer = http_header(c->req, "Authorization");
 	struct v1 *v1 = c->v1;
 
-	(void)strcpy(c->caller.tenant, DB_LOCAL);
 	if (!key && bearer && strncasecmp(bearer, "Bearer ", 7) == 0)
 		key = bearer + 7;
 	if (key)
@@ -325,8 +378,7 @@ static int control_caller(struct call *c, struct api_error *err)
 		return api_error_set(err, API_ERR_UNAUTHORIZED,
 				     "an API key is required, in the header X-API-Key; "
 				     "'warren token create --e2b' creates one");
-	c->caller.scopes = V1_SCOPE_ADMIN;
-	return 0;
+	return e2b_key_caller(c, "", err);
 }
 
 static int control_check_scope(struct call *c, const struct e2b_op *e,
@@ -380,9 +432,7 @@ static int e2b_admit_control(struct call *c, struct api_error *err)
 	if (!e2b_query_is_valid(req))
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "the query is not valid, or too long");
-	r = op->volume     ? e2b_volume_caller(c, err)
-	    : op->op.scope ? control_caller(c, err)
-			   : 0;
+	r = op->caller ? op->caller(c, err) : op->op.scope ? control_caller(c, err) : 0;
 	http_known(c->req, r == 0 && c->caller.token[0]);
 	if (r == 0)
 		r = control_check_scope(c, op, err);
@@ -390,7 +440,7 @@ static int e2b_admit_control(struct call *c, struct api_error *err)
 		r = live_enter(c->v1->live, &c->live, c->req, &c->caller, err);
 	if (r == 0 && c->caller.token[0] && http_owner(c->req, c->caller.tenant) < 0)
 		r = api_error_set(err, API_ERR_OVERLOADED, "out of memory");
-	if (r == 0 && !op->volume)
+	if (r == 0 && !op->caller)
 		control_sandbox(c);
 	return r;
 }
@@ -462,7 +512,7 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 	const struct http_request *req = c->req;
 	const struct e2b *e = call_e2b(c);
 	const struct sandbox *sandbox = sandbox_find(e->v1->service, NULL, t->id);
-	bool other = false;
+	bool other = false, shown;
 	const struct e2b_op *op;
 
 	c->show_error = e2b_show_rest;
@@ -494,8 +544,8 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 	c->route.n_params = 2;
 	c->route.param[0] = c->route.sandbox;
 	c->route.number[1] = t->port;
-	if (!op->public &&
-	    !token_matches(e, t->id, "envd", http_header(req, "X-Access-Token")))
+	shown = token_matches(e, t->id, "envd", http_header(req, "X-Access-Token"));
+	if (!op->public && !shown)
 		return api_error_set(err, API_ERR_UNAUTHORIZED,
 				     "unauthorized access, please provide a valid access "
 				     "token or method signing if supported");
@@ -505,7 +555,9 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 		return api_error_set(err, API_ERR_FORBIDDEN,
 				     "Missing or invalid traffic access token");
 	data_caller(c, sandbox);
-	http_known(c->req, !op->public);
+	if (shown) /* without the token, a public operation shows nothing about its client
+		    */
+		http_known(c->req, true);
 	if (live_count(c->v1->live, &c->live, c->req, &c->caller, err) < 0)
 		return -EBADMSG;
 	if (http_owner(c->req, c->caller.tenant) < 0)

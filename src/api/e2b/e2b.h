@@ -10,6 +10,7 @@
  *	e2b.c		the path of a request to its handler; who may do it
  *	table.c		the operations and their schemas
  *	errors.c	errors in the three forms that the SDKs expect
+ *	fields.c	the names of fields in errors
  *	create.c	creates sandboxes
  *	sandbox.c	the other operations on sandboxes
  *	envelope.c	messages of streams
@@ -37,6 +38,11 @@ struct loop_timer;
 
 #define E2B_BUCKETS 256 /* of what belongs to a sandbox: e2b_bucket() */
 
+/* The searches for the sandbox of a signature that an address has requested. */
+struct e2b_search_budget {
+	int64_t used, at;
+};
+
 struct e2b {
 	struct v1 *v1;
 	char key[65]; /* the access tokens of sandboxes are derived from it */
@@ -51,6 +57,7 @@ struct e2b {
 	struct loop_timer *timer;       /* forgets processes that ended */
 	bool sweeps;                    /* that timer is set */
 	struct loop_timer *watch_timer; /* forgets unused watchers */
+	struct e2b_search_budget search_budgets[E2B_BUCKETS];
 };
 
 int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err) MUST_CHECK;
@@ -60,5 +67,10 @@ void e2b_restore(struct e2b *e);
 /* Return whether the request is meant for this API. */
 bool e2b_wants(const struct e2b *e, const struct http_request *req);
 void e2b_request(struct http_request *req, struct e2b *e);
+/*
+ * If the server refuses a request to this API itself, replace the body, so that it has
+ * the form that the client expects.
+ */
+void e2b_refused(struct http_refusal *refusal, struct buf *body, const struct e2b *e);
 
 #endif /* API_E2B_E2B_H */

@@ -16,17 +16,10 @@
  */
 
 /* @word: the error_code, which some errors have; NULL: none. */
-static void show_rest(struct call *c, int status, const char *word, const char *message,
-		      uint64_t retry)
+static void rest_to_json(struct buf *out, int status, const char *word,
+			 const char *message)
 {
-	AUTO_BUF struct buf out = BUF_INIT(8192);
-	struct json j = { .out = &out };
-	struct http_header headers[4] = {
-		{ "X-Request-Id", http_request_id(c->req) },
-		{ "Content-Type", "application/json" },
-	};
-	size_t n = 2;
-	char seconds[24];
+	struct json j = { .out = out };
 
 	json_open(&j, NULL, '{');
 	json_int(&j, "code", status);
@@ -34,6 +27,23 @@ static void show_rest(struct call *c, int status, const char *word, const char *
 	if (word)
 		json_str(&j, "error_code", word);
 	json_close(&j, '}');
+}
+
+static void show_rest(struct call *c, int status, const char *word, const char *given,
+		      uint64_t retry)
+{
+	char message[sizeof(((struct api_error *)NULL)->message)];
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+	struct http_header headers[4] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+	};
+	size_t n = 2;
+	char seconds[24];
+
+	(void)snprintf(message, sizeof(message), "%s", given);
+	call_hide_dirs(c, message);
+	rest_to_json(&out, status, word, message);
 	if (retry) {
 		(void)snprintf(seconds, sizeof(seconds), "%ju", (uintmax_t)retry);
 		headers[n++] = (struct http_header){ "Retry-After", seconds };
@@ -75,7 +85,7 @@ void e2b_show_rest(struct call *c, const struct api_error *err)
 		c->v1->e2b_unsupported++;
 	show_rest(c, status,
 		  err->code == API_ERR_INTERNAL ? "internal_server_error" : NULL,
-		  err->message,
+		  e2b_message(err),
 		  status == 503                         ? 1
 		  : err->code == API_ERR_QUOTA_EXCEEDED ? 0
 							: api_error_retry_after(err));
@@ -132,29 +142,34 @@ static int code_status(const char *code)
 	return 500;
 }
 
-/* The code of the protocol for an error of v1. */
-static const char *rpc_code(const struct api_error *err)
+/* The code of the protocol for a status of v1. */
+static const char *rpc_code_of(int status)
 {
 	static const struct {
 		int status;
 		const char *code;
 	} by_status[] = {
-		{ 400, "invalid_argument" },    { 401, "unauthenticated" },
-		{ 403, "permission_denied" },   { 404, "not_found" },
-		{ 409, "failed_precondition" }, { 413, "resource_exhausted" },
-		{ 415, "invalid_argument" },    { 422, "invalid_argument" },
-		{ 429, "resource_exhausted" },  { 501, "unimplemented" },
-		{ 502, "unavailable" },         { 503, "unavailable" },
-		{ 504, "deadline_exceeded" },   { 507, "resource_exhausted" },
+		{ 400, "invalid_argument" },   { 401, "unauthenticated" },
+		{ 403, "permission_denied" },  { 404, "not_found" },
+		{ 408, "deadline_exceeded" },  { 409, "failed_precondition" },
+		{ 413, "resource_exhausted" }, { 415, "invalid_argument" },
+		{ 417, "invalid_argument" },   { 422, "invalid_argument" },
+		{ 429, "resource_exhausted" }, { 431, "resource_exhausted" },
+		{ 501, "unimplemented" },      { 502, "unavailable" },
+		{ 503, "unavailable" },        { 504, "deadline_exceeded" },
+		{ 505, "unimplemented" },      { 507, "resource_exhausted" },
 	};
-	int status = rest_status(err->code);
 
-	if (err->code == API_ERR_FILE_EXISTS)
-		return "already_exists";
 	for (size_t i = 0; i < ARRAY_SIZE(by_status); i++)
 		if (by_status[i].status == status)
 			return by_status[i].code;
 	return "internal";
+}
+
+static const char *rpc_code(const struct api_error *err)
+{
+	return err->code == API_ERR_FILE_EXISTS ? "already_exists"
+						: rpc_code_of(rest_status(err->code));
 }
 
 static void rpc_to_json(struct json *j, const char *key, const char *code,
@@ -188,16 +203,24 @@ static void show_unary(struct call *c, const char *code, const char *message)
 			   out.data, out.len);
 }
 
-void e2b_end_stream(struct call *c, const char *code, const char *message)
+/* Write the last message of a stream, with an error. */
+static void stream_to_json(struct buf *framed, const char *code, const char *message)
 {
-	AUTO_BUF struct buf out = BUF_INIT(8192), framed = BUF_INIT(8192);
+	AUTO_BUF struct buf out = BUF_INIT(8192);
 	struct json j = { .out = &out };
 
-	count_unsupported(c, code);
 	json_open(&j, NULL, '{');
 	rpc_to_json(&j, "error", code, message);
 	json_close(&j, '}');
-	envelope_put(&framed, ENVELOPE_LAST, out.data, out.len);
+	envelope_put(framed, ENVELOPE_LAST, out.data, out.len);
+}
+
+void e2b_end_stream(struct call *c, const char *code, const char *message)
+{
+	AUTO_BUF struct buf framed = BUF_INIT(8192);
+
+	count_unsupported(c, code);
+	stream_to_json(&framed, code, message);
 	envelope_begin(c);
 	(void)http_write(c->req, framed.data, framed.len);
 	(void)http_end(c->req);
@@ -205,12 +228,12 @@ void e2b_end_stream(struct call *c, const char *code, const char *message)
 
 void e2b_show_unary(struct call *c, const struct api_error *err)
 {
-	show_unary(c, rpc_code(err), err->message);
+	show_unary(c, rpc_code(err), e2b_message(err));
 }
 
 void e2b_show_stream(struct call *c, const struct api_error *err)
 {
-	e2b_end_stream(c, rpc_code(err), err->message);
+	e2b_end_stream(c, rpc_code(err), e2b_message(err));
 }
 
 void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
@@ -248,22 +271,31 @@ bool e2b_refuse_user(struct call *c, const char *user, const struct warren_error
 
 /* --------------------------------------------------------------- ports of a sandbox */
 
-static void show_proxy(struct call *c, int status, const char *message, int64_t port)
+#define PORT_CLOSED "The sandbox is running but port is not open"
+
+static void proxy_to_json(struct buf *out, const char *sandbox, int status,
+			  const char *message, int64_t port)
 {
-	AUTO_BUF struct buf out = BUF_INIT(8192);
-	struct json j = { .out = &out };
-	const struct http_header headers[] = {
-		{ "X-Request-Id", http_request_id(c->req) },
-		{ "Content-Type", "application/json" },
-	};
+	struct json j = { .out = out };
 
 	json_open(&j, NULL, '{');
-	json_str(&j, "sandboxId", c->route.sandbox);
+	json_str(&j, "sandboxId", sandbox);
 	json_str(&j, "message", message);
 	if (port)
 		json_int(&j, "port", port);
 	json_int(&j, "code", status);
 	json_close(&j, '}');
+}
+
+static void show_proxy(struct call *c, int status, const char *message, int64_t port)
+{
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+	const struct http_header headers[] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+	};
+
+	proxy_to_json(&out, c->route.sandbox, status, message, port);
 	c->answered = true;
 	(void)http_respond(c->req, status, headers, ARRAY_SIZE(headers), out.data,
 			   out.len);
@@ -272,8 +304,7 @@ static void show_proxy(struct call *c, int status, const char *message, int64_t 
 void e2b_show_proxy(struct call *c, const struct api_error *err)
 {
 	if (err->code == API_ERR_PORT_CLOSED)
-		show_proxy(c, 502, "The sandbox is running but port is not open",
-			   c->route.number[1]);
+		show_proxy(c, 502, PORT_CLOSED, c->route.number[1]);
 	else
 		show_proxy(c, api_code_status(err->code), err->message, 0);
 }
@@ -282,4 +313,34 @@ void e2b_refuse_gone(struct call *c)
 {
 	if (!c->answered)
 		show_proxy(c, 502, "The sandbox was not found", 0);
+}
+
+/* ----------------------------------------------------------- refusals of the server */
+
+void e2b_write_refusal(enum e2b_form form, struct http_refusal *refusal,
+		       const char *sandbox, uint16_t port, struct buf *body)
+{
+	const char *code = rpc_code_of(refusal->status);
+	struct json j = { .out = body };
+
+	switch (form) {
+	case E2B_REST:
+		rest_to_json(body, refusal->status, NULL, refusal->message);
+		break;
+	case E2B_UNARY:
+		rpc_to_json(&j, NULL, code, refusal->message);
+		break;
+	case E2B_STREAM:
+		stream_to_json(body, code, refusal->message);
+		refusal->status = 200;
+		refusal->type = "application/connect+json";
+		break;
+	case E2B_PROXY:
+		if (strcmp(refusal->code, "port_closed") == 0)
+			proxy_to_json(body, sandbox, refusal->status, PORT_CLOSED, port);
+		else
+			proxy_to_json(body, sandbox, refusal->status, refusal->message,
+				      0);
+		break;
+	}
 }

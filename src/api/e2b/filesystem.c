@@ -6,8 +6,9 @@
 
 #include "api/e2b/fs_call.h"
 
-#define LIST_BYTES_MAX (24U << 20)
-#define LIST_MAX       100000 /* entries of one directory */
+#define LIST_MAX      100000 /* entries of one directory */
+#define LIST_PART     (64U << 10)
+#define LIST_PART_MAX (1U << 20) /* with a last entry, however long it is */
 
 /* Begin an operation for the field @field of the request. */
 static void fs_start(struct call *c, struct fs_call *f, const char *field,
@@ -213,20 +214,15 @@ void e2b_fs_remove(struct call *c)
 
 /* --------------------------------------------------------------------------- list */
 
-struct fs_listed {
-	struct fs_entry entry;
-	char *path, *target;
-};
-
+/* The list is sent in parts while the directories are read, so it is never in memory. */
 struct fs_list {
 	struct fs_call fs;
 	struct walk *walk;
 	struct file_target_op *finding;
-	struct fs_listed *all;
-	size_t n, room, at, bytes;
-	bool failed; /* out of memory: the list is not complete */
-	bool waits;  /* for the target or the metadata of an entry */
-	bool stepping;
+	struct fs_entry entry; /* of the walk */
+	struct buf out;
+	struct json json;
+	bool begun; /* the response has begun */
 };
 
 static void fs_list_done(struct fs_call *f)
@@ -235,80 +231,71 @@ static void fs_list_done(struct fs_call *f)
 
 	l->walk = walk_free(l->walk);
 	l->finding = file_target_free(l->finding);
-	for (size_t i = 0; i < l->n; i++) {
-		free(l->all[i].path);
-		free(l->all[i].target);
-		free(l->all[i].entry.metadata);
-	}
-	free(l->all);
+	free(l->entry.metadata);
+	buf_done(&l->out);
 }
 
-static enum walk_say fs_list_on_entry(void *ctx, const struct walk_entry *e)
+/* The list cannot be completed. */
+static void fs_list_fail(struct fs_list *l, const struct warren_error *err)
 {
-	struct fs_list *l = ctx;
-	struct fs_listed *all = l->all;
+	struct call *c = l->fs.fc.call;
 
-	l->bytes += strlen(e->path) + sizeof(*all);
-	if (l->bytes > LIST_BYTES_MAX)
-		return WALK_STOP;
-	if (l->n == l->room) {
-		l->room = l->room ? l->room * 2 : 64;
-		all = reallocarray(l->all, l->room, sizeof(*all));
-		if (!all) {
-			l->failed = true;
-			return WALK_STOP;
-		}
-		l->all = all;
-	}
-	all[l->n] =
-		(struct fs_listed){ .entry.is = e->found->is, .path = strdup(e->path) };
-	if (!all[l->n].path) {
-		l->failed = true;
-		return WALK_STOP;
-	}
-	l->n++;
-	return WALK_ON;
+	if (l->begun)
+		http_abort(c->req);
+	else if (err->code == E2BIG)
+		e2b_refuse_rpc(c, "resource_exhausted", "list '%s': %s", l->fs.asked,
+			       err->msg);
+	else
+		fs_fail(&l->fs, err);
 }
 
-static void fs_list_answer(struct fs_list *l)
+/* Send what was written; false: the client must read it first. */
+static bool fs_list_flush(struct fs_list *l)
 {
-	AUTO_BUF struct buf out = BUF_INIT(2UL * LIST_BYTES_MAX);
-	struct json j = { .out = &out };
+	struct call *c = l->fs.fc.call;
+	bool goes_on;
 
-	json_open(&j, NULL, '{');
-	json_open(&j, "entries", '[');
-	for (size_t i = 0; i < l->n; i++) {
-		l->all[i].entry.path = l->all[i].path;
-		l->all[i].entry.target_path = l->all[i].target;
-		fs_entry_to_json(&l->fs.accounts, &l->all[i].entry, &j, NULL);
-	}
-	json_close(&j, ']');
-	json_close(&j, '}');
-	call_json(l->fs.fc.call, 200, &out);
+	if (!l->begun)
+		call_begin_json(c, 200);
+	l->begun = true;
+	goes_on = http_write(c->req, l->out.data, l->out.len) != 1;
+	l->out.len = 0;
+	return goes_on;
 }
-
-static void fs_list_resolve(struct fs_list *l);
 
 /* The entry is complete. */
+static enum walk_say fs_list_put(struct fs_list *l)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	fs_entry_to_json(&l->fs.accounts, &l->entry, &l->json, NULL);
+	free(l->entry.metadata);
+	l->entry = (struct fs_entry){ 0 };
+	if (l->out.failed) {
+		(void)error_errno(&err, ENOMEM, "list '%s'", l->fs.asked);
+		fs_list_fail(l, &err);
+		return WALK_WAIT; /* until the call is closed */
+	}
+	return l->out.len < LIST_PART || fs_list_flush(l) ? WALK_ON : WALK_WAIT;
+}
+
 static void fs_list_next(struct fs_list *l)
 {
-	l->waits = false;
-	l->at++;
-	fs_list_resolve(l);
+	enum walk_say say = fs_list_put(l);
+
+	if (say != WALK_WAIT)
+		walk_go_on(l->walk, say);
 }
 
 static void fs_list_on_target(void *ctx, struct file_target *t,
 			      const struct warren_error *err)
 {
 	struct fs_list *l = ctx;
-	struct fs_listed *one = &l->all[l->at];
 	char clean[4096];
 
 	l->finding = NULL;
-	if (!err) {
-		fs_resolved(&one->entry, t, clean);
-		one->target = strdup(one->entry.target_path);
-	}
+	if (!err)
+		fs_resolved(&l->entry, t, clean);
 	fs_list_next(l);
 }
 
@@ -317,49 +304,33 @@ static void fs_list_on_attributes(void *ctx, struct files_answer *a,
 				  const struct warren_error *err)
 {
 	struct fs_list *l = ctx;
-	struct fs_entry *e = &l->all[l->at].entry;
 
-	e->metadata = err ? NULL : fs_metadata(a);
-	l->bytes += e->metadata ? strlen(e->metadata) : 0;
+	l->entry.metadata = err ? NULL : fs_metadata(a);
 	fs_list_next(l);
 }
 
-static void fs_list_look(struct fs_list *l)
+/* Find out where a link leads, or what metadata a file has. */
+static enum walk_say fs_list_on_entry(void *ctx, const struct walk_entry *e)
 {
-	const struct fs_listed *one = &l->all[l->at];
+	struct fs_list *l = ctx;
 
-	if (S_ISLNK(one->entry.is.mode)) {
-		l->waits = true;
-		file_target_find(l->fs.fc.files, one->path, false, fs_list_on_target, l,
+	l->entry = (struct fs_entry){ .is = e->found->is, .path = e->path };
+	if (S_ISLNK(l->entry.is.mode))
+		file_target_find(l->fs.fc.files, e->path, false, fs_list_on_target, l,
 				 &l->finding);
-	} else if (one->entry.is.flags & PROTO_ENTRY_ATTRIBUTES) {
-		l->waits = true;
-		files_stat_attributes(l->fs.fc.files, one->path, fs_list_on_attributes,
-				      l);
-	} else {
-		l->at++;
-	}
+	else if (l->entry.is.flags & PROTO_ENTRY_ATTRIBUTES)
+		files_stat_attributes(l->fs.fc.files, e->path, fs_list_on_attributes, l);
+	else
+		return fs_list_put(l);
+	return WALK_WAIT;
 }
 
-/*
- * Find out where the links lead, and what metadata files have, one after another. Some
- * answers come at once, and call this function again.
- */
-static void fs_list_resolve(struct fs_list *l)
+static void fs_list_on_drained(struct http_request *req)
 {
-	if (l->stepping)
-		return;
-	l->stepping = true;
-	while (l->at < l->n && !l->waits && l->bytes <= LIST_BYTES_MAX)
-		fs_list_look(l);
-	l->stepping = false;
-	if (l->waits)
-		return;
-	if (l->bytes > LIST_BYTES_MAX)
-		e2b_refuse_rpc(l->fs.fc.call, "resource_exhausted",
-			       "the list is too long: use a smaller depth");
-	else
-		fs_list_answer(l);
+	struct fs_list *l = ((struct call *)req->user)->state;
+
+	if (l && l->walk)
+		walk_go_on(l->walk, WALK_ON);
 }
 
 static void fs_list_on_end(void *ctx, int r, const struct warren_error *err)
@@ -367,12 +338,18 @@ static void fs_list_on_end(void *ctx, int r, const struct warren_error *err)
 	struct fs_list *l = ctx;
 
 	l->walk = NULL;
-	if (r < 0)
-		fs_fail(&l->fs, err);
-	else if (l->failed)
-		call_refuse(l->fs.fc.call, API_ERR_OVERLOADED, "out of memory");
-	else
-		fs_list_resolve(l);
+	if (r < 0) {
+		fs_list_fail(l, err);
+		return;
+	}
+	json_close(&l->json, ']');
+	json_close(&l->json, '}');
+	if (l->begun) {
+		(void)fs_list_flush(l);
+		(void)http_end(l->fs.fc.call->req);
+	} else {
+		call_json(l->fs.fc.call, 200, &l->out);
+	}
 }
 
 static void fs_list(struct fs_call *f)
@@ -381,10 +358,14 @@ static void fs_list(struct fs_call *f)
 	int64_t depth = body_int(&f->fc.call->body, "depth");
 	struct walk_options options = { .depth = depth > 0 ? (unsigned)depth : 1,
 					.sorted = LIST_MAX,
+					.whole = true,
 					.marks = true,
 					.entry = fs_list_on_entry,
 					.end = fs_list_on_end };
 
+	f->fc.call->req->drained = fs_list_on_drained;
+	json_open(&l->json, NULL, '{');
+	json_open(&l->json, "entries", '[');
 	walk_start(f->fc.files, f->fc.path, &options, l, &l->walk);
 }
 
@@ -392,7 +373,10 @@ void e2b_fs_list_dir(struct call *c)
 {
 	struct fs_list *l = calloc(1, sizeof(*l));
 
-	if (l)
+	if (l) {
 		l->fs.done = fs_list_done;
+		l->out = (struct buf)BUF_INIT(LIST_PART_MAX);
+		l->json = (struct json){ .out = &l->out };
+	}
 	fs_start(c, l ? &l->fs : NULL, "path", fs_list);
 }

@@ -21,8 +21,9 @@ struct exec;
 #define E2B_LABEL_TEMPLATE    E2B_LABEL "template"    /* as the client named it */
 #define E2B_LABEL_TEMPLATE_ID E2B_LABEL "template_id" /* of a template that was built */
 #define E2B_LABEL_RESUME      E2B_LABEL "auto_resume"
-#define E2B_LABEL_TIMEOUT     E2B_LABEL "timeout" /* in seconds */
-#define E2B_LABEL_TRAFFIC     E2B_LABEL "private" /* its ports need a token */
+#define E2B_LABEL_TIMEOUT     E2B_LABEL "timeout"  /* in seconds */
+#define E2B_LABEL_TRAFFIC     E2B_LABEL "private"  /* its ports need a token */
+#define E2B_LABEL_INTERNET    E2B_LABEL "internet" /* as the client asked for it */
 
 /* Fields of a sandbox that its snapshots keep, as labels. */
 static const struct {
@@ -45,8 +46,9 @@ struct e2b_op {
 	enum e2b_form form;
 	bool public;  /* needs no access token */
 	bool streams; /* the handler reads the body itself */
-	bool volume;  /* needs the token of the volume in the path */
 	bool opens;   /* the answer has the access token of a sandbox */
+	/* Identify the caller by something else than a key: 0, or a refusal in @err. */
+	int (*caller)(struct call *c, struct api_error *err);
 	v1_handler handler;
 };
 
@@ -55,6 +57,8 @@ const struct e2b_op *e2b_find_control(const char *method, const char *path,
 				      struct route *ret, bool *ret_allow);
 const struct e2b_op *e2b_find_data(uint16_t port, const char *method, const char *path,
 				   struct route *ret, bool *ret_allow);
+/* Is this a path of an RPC? *@ret is the form of its errors. */
+bool e2b_is_rpc(const char *path, enum e2b_form *ret);
 
 /* e2b.c */
 /* May the caller have the access token of a sandbox, with which one can do everything? */
@@ -69,6 +73,11 @@ static inline struct e2b *call_e2b(const struct call *c)
 {
 	return c->face;
 }
+/*
+ * Identify the caller by the id of a key, which a signature of the service names; "": the
+ * owner of the service, who needs no key. 0, or a refusal in @err.
+ */
+int e2b_key_caller(struct call *c, const char *key, struct api_error *err);
 /* Index of the list for what belongs to a sandbox. */
 size_t e2b_bucket(const char *sandbox);
 /* The token for the data plane of a sandbox; it stays the same while the sandbox exists.
@@ -108,6 +117,15 @@ void e2b_refuse(struct call *c, int status, const char *fmt, ...) PRINTF_LIKE(3,
 void e2b_refuse_as(struct call *c, int status, const char *word, const char *message);
 /* The sandbox does not exist for a client of the data plane. */
 void e2b_refuse_gone(struct call *c);
+/* Write the body of a refusal of the server; @sandbox and @port: of a proxied request. */
+void e2b_write_refusal(enum e2b_form form, struct http_refusal *refusal,
+		       const char *sandbox, uint16_t port, struct buf *body);
+
+/*
+ * fields.c: the message of an error, with the names of fields that this API has. The
+ * result is overwritten by the next call.
+ */
+const char *e2b_message(const struct api_error *err);
 
 /* envelope.c */
 #define ENVELOPE_HEAD 5
@@ -158,6 +176,8 @@ void e2b_sandbox_to_json(struct call *c, const struct sandbox *sandbox, struct j
  * allow_internet_access; -1: the request omits it.
  */
 int e2b_network(struct body *network, int internet, json_t **ret, struct api_error *err);
+/* Write `allowInternetAccess` and `network` of a sandbox, as its policy is now. */
+void e2b_network_to_json(struct json *j, const struct sandbox *sandbox);
 
 /* sandbox.c: the sandbox in the path; NULL: the call was refused. */
 struct sandbox *e2b_sandbox(struct call *c);
@@ -183,6 +203,10 @@ void e2b_connect_v1(struct call *c);
 void e2b_connect_v2(struct call *c);
 void e2b_resume_old(struct call *c);
 void e2b_metrics(struct call *c);
+void e2b_metrics_of_all(struct call *c);
+/* What a sandbox may use; without a limit, the whole machine. */
+uint64_t e2b_cpu_count(const struct sandbox_row *row);
+uint64_t e2b_memory_size(const struct sandbox_row *row);
 void e2b_health(struct call *c);
 
 /* snapshot.c */
@@ -244,6 +268,8 @@ void template_plan_done(struct template_plan *p);
 
 /* template_upload.c */
 bool e2b_hash_is_valid(const char *hash);
+/* Identify the caller by the signature in the query: 0, or a refusal in @err. */
+int e2b_upload_caller(struct call *c, struct api_error *err);
 void e2b_get_upload(struct call *c);
 void e2b_upload_archive(struct call *c);
 
@@ -299,6 +325,7 @@ void e2b_content_write(struct call *c);
 void e2b_teams(struct call *c);
 void e2b_update_network(struct call *c);
 void e2b_logs(struct call *c);
+void e2b_logs_v2(struct call *c);
 
 /* process.c */
 void e2b_process_start(struct call *c);

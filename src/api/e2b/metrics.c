@@ -40,6 +40,21 @@ struct figures {
 	double cpu_percent;
 };
 
+uint64_t e2b_cpu_count(const struct sandbox_row *row)
+{
+	return row->cpu_millis ? (row->cpu_millis + 999) / 1000
+			       : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+uint64_t e2b_memory_size(const struct sandbox_row *row)
+{
+	struct sysinfo machine = { 0 };
+
+	if (row->memory || sysinfo(&machine) < 0)
+		return row->memory;
+	return (uint64_t)machine.totalram * machine.mem_unit;
+}
+
 static void figures_read(const struct sandbox *sandbox, const struct warren_stats *stats,
 			 struct figures *ret)
 {
@@ -49,16 +64,12 @@ static void figures_read(const struct sandbox *sandbox, const struct warren_stat
 		strcmp(last->sandbox, row->id) == 0 && last->cpu_usec <= stats->cpu_usec;
 	int64_t now = service_time(), since = known ? last->at : row->created_at;
 	uint64_t used = stats->cpu_usec - (known ? last->cpu_usec : 0);
-	struct sysinfo machine = { 0 };
 
-	(void)sysinfo(&machine);
 	*ret = (struct figures){
 		.at = service_wall(now),
-		.cpus = row->cpu_millis ? (row->cpu_millis + 999) / 1000
-					: (uint64_t)sysconf(_SC_NPROCESSORS_ONLN),
+		.cpus = e2b_cpu_count(row),
 		.memory = stats->memory,
-		.memory_max = row->memory ? row->memory
-					  : (uint64_t)machine.totalram * machine.mem_unit,
+		.memory_max = e2b_memory_size(row),
 		.disk = stats->disk,
 		.disk_max = row->disk,
 		.cpu_percent =
@@ -87,11 +98,11 @@ static bool metrics_wanted(const struct call *c, int64_t at)
 		 at / 1000 > (int64_t)seconds);
 }
 
-static void metrics_show(struct json *j, const struct figures *f)
+static void metrics_show(struct json *j, const char *key, const struct figures *f)
 {
 	char text[DATE_SIZE];
 
-	json_open(j, NULL, '{');
+	json_open(j, key, '{');
 	date_iso(text, f->at);
 	json_str(j, "timestamp", text);
 	json_int(j, "timestampUnix", f->at / 1000);
@@ -120,7 +131,7 @@ static void metrics_on_stats(void *ctx, int r, const struct warren_stats *stats,
 		figures_read(sandbox, stats, &f);
 		json_open(&j, NULL, '[');
 		if (metrics_wanted(c, f.at))
-			metrics_show(&j, &f);
+			metrics_show(&j, NULL, &f);
 		json_close(&j, ']');
 		call_json(c, 200, &out);
 	}
@@ -140,6 +151,121 @@ void e2b_metrics(struct call *c)
 	}
 	buf_puts(&out, "[]");
 	call_json(c, 200, &out);
+}
+
+/* -------------------------------------------------------------- several sandboxes */
+
+#define METRICS_MAX 100 /* sandboxes of one request */
+
+struct metrics_all {
+	struct call *call;
+	size_t waiting;
+	struct buf out;
+	struct json json;
+};
+
+struct metrics_one {
+	struct metrics_all *all;
+	char sandbox[ID_LEN + 1];
+};
+
+/* One of those that the response waits for is complete. */
+static void metrics_all_step(struct metrics_all *m)
+{
+	struct call *c = m->call;
+
+	if (--m->waiting > 0)
+		return;
+	json_close(&m->json, '}');
+	json_close(&m->json, '}');
+	if (c->req)
+		call_json(c, 200, &m->out);
+	buf_done(&m->out);
+	free(m);
+	call_unref(c);
+}
+
+/* A sandbox that ended in the meantime has no metrics. */
+static void metrics_all_on_stats(void *ctx, int r, const struct warren_stats *stats,
+				 const struct warren_error *err UNUSED)
+{
+	struct metrics_one *one = ctx;
+	struct metrics_all *m = one->all;
+	const struct sandbox *sandbox =
+		sandbox_find(m->call->v1->service, NULL, one->sandbox);
+	struct figures f;
+
+	if (r == 0 && sandbox) {
+		figures_read(sandbox, stats, &f);
+		metrics_show(&m->json, one->sandbox, &f);
+	}
+	free(one);
+	metrics_all_step(m);
+}
+
+static void metrics_all_ask(struct metrics_all *m, const char *id, size_t n)
+{
+	const struct call *c = m->call;
+	bool every = c->caller.scopes & V1_SCOPE_ADMIN;
+	struct metrics_one *one = calloc(1, sizeof(*one));
+	struct sandbox *sandbox = NULL;
+
+	if (one && n == ID_LEN) {
+		(void)memcpy(one->sandbox, id, n);
+		sandbox = sandbox_find(c->v1->service, every ? NULL : c->caller.tenant,
+				       one->sandbox);
+	}
+	if (!sandbox || sandbox_row(sandbox)->state != SANDBOX_RUNNING) {
+		free(one);
+		return;
+	}
+	one->all = m;
+	m->waiting++;
+	sandbox_stats(sandbox, metrics_all_on_stats, one);
+}
+
+/* Does an earlier part of the list have the same id? */
+static bool metrics_is_repeated(const char *list, const char *id, size_t n)
+{
+	for (; list < id; list += strcspn(list, ",") + 1)
+		if (strcspn(list, ",-") == n && memcmp(list, id, n) == 0)
+			return true;
+	return false;
+}
+
+void e2b_metrics_of_all(struct call *c)
+{
+	char text[METRICS_MAX * (ID_LEN + 16)];
+	struct metrics_all *m;
+	size_t n_ids = 1, n;
+
+	(void)e2b_query(c, "sandbox_ids", text, sizeof(text));
+	for (const char *at = text; *at; at++)
+		n_ids += *at == ',';
+	if (!text[0] || n_ids > METRICS_MAX) {
+		e2b_refuse(c, 400, "sandbox_ids: must have 1 to %d ids, with commas",
+			   METRICS_MAX);
+		return;
+	}
+	m = calloc(1, sizeof(*m));
+	if (!m) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	*m = (struct metrics_all){ .call = call_ref(c),
+				   .waiting = 1,
+				   .out = BUF_INIT(65536) };
+	m->json.out = &m->out;
+	json_open(&m->json, NULL, '{');
+	json_open(&m->json, "sandboxes", '{');
+	for (const char *at = text, *end; at; at = *end ? end + 1 : NULL) {
+		end = at + strcspn(at, ",");
+		/* An id may be followed by a dash and the id of a client. */
+		n = strcspn(at, ",-");
+		if (!metrics_is_repeated(text, at, n))
+			metrics_all_ask(m, at, n);
+	}
+	metrics_all_step(m);
 }
 
 /* --------------------------------------------------------------------- the data plane */

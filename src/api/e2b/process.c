@@ -412,7 +412,7 @@ void e2b_process_send_input(struct call *c)
 	char *data = exec ? process_input(c, &c->body, exec_row(exec)->pty, &n) : NULL;
 
 	if (data)
-		exec_feed(exec, data, n, false, process_on_fed, call_ref(c));
+		exec_feed_shared(exec, data, n, process_on_fed, call_ref(c));
 	free(data);
 	(void)exec_unref(exec);
 }

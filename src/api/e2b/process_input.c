@@ -106,7 +106,7 @@ static bool input_message(struct call *c, json_t *json)
 	if (!bytes)
 		return false;
 	s->feeding = true;
-	exec_feed(s->exec, bytes, n, false, input_on_fed, call_ref(c));
+	exec_feed_shared(s->exec, bytes, n, input_on_fed, call_ref(c));
 	free(bytes);
 	return true;
 }

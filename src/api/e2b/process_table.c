@@ -5,7 +5,7 @@
  * The service keeps a command for a while after its end, so that a late client gets the
  * result. Then it needs only the id of the exec; while the command runs, it also keeps
  * the request, for lists, unless that is long. Commands that an earlier process of the
- * service started are found by their exec.
+ * service started are found by their exec, even if they ended while no service ran.
  */
 #include <string.h>
 
@@ -164,7 +164,7 @@ struct exec *process_find(struct call *c, const struct body *from, int *ret_pid)
 		exec = process_exec(sandbox, p);
 	} else if (sandbox && pid > 1) {
 		exec = exec_each_running(sandbox, process_has_pid, &pid);
-		exec = exec ? exec_ref(exec) : NULL;
+		exec = exec ? exec_ref(exec) : exec_find_away(sandbox, pid);
 	}
 	if (!exec && tag)
 		e2b_refuse_rpc(c, "not_found", "process with tag %s not found", tag);

@@ -77,7 +77,6 @@ static const char *row_label(const struct sandbox_row *row, const char *key)
 	return NULL;
 }
 
-/* A sandbox without a limit may use the whole machine. */
 static uint64_t show_megabytes(uint64_t bytes)
 {
 	return bytes >> 20;
@@ -128,8 +127,8 @@ static void show_listed(struct json *j, const struct sandbox_row *row)
 	show_time(j, "startedAt", row->created_at);
 	show_time(j, "endAt",
 		  paused || !row->expires_at ? row->changed_at : row->expires_at);
-	json_u64(j, "cpuCount", (row->cpu_millis + 999) / 1000);
-	json_u64(j, "memoryMB", show_megabytes(row->memory));
+	json_u64(j, "cpuCount", e2b_cpu_count(row));
+	json_u64(j, "memoryMB", show_megabytes(e2b_memory_size(row)));
 	json_u64(j, "diskSizeMB", show_megabytes(row->disk));
 	show_metadata(j, row);
 	show_volumes(j, row);
@@ -159,6 +158,7 @@ void e2b_get(struct call *c)
 		json_str(&j, "envdAccessToken", token);
 	}
 	json_str(&j, "domain", NULL);
+	e2b_network_to_json(&j, sandbox);
 	json_open(&j, "lifecycle", '{');
 	json_str(&j, "onTimeout",
 		 on_ttl && strcmp(on_ttl, "delete") != 0 ? "pause" : "kill");

@@ -5,7 +5,8 @@
  * A signature covers the path, the operation, the user and the access token of the
  * sandbox. On a host that all sandboxes share, such a URL does not name the sandbox; then
  * it is the one whose token gives this signature. All tokens have to be tried, on another
- * thread.
+ * thread. Since anyone can request that, each address has a budget of such tries, which a
+ * search that finds its sandbox does not use up.
  */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -18,6 +19,13 @@
 #include "net/loop.h"
 
 #define SIGNATURE_MAX 64
+#define SIGNATURE_LEN 46 /* "v1_" and a hash in base64 without padding */
+
+/* The work of a search, in tries of a token with a short path. */
+#define SEARCH_COST     1000  /* of any search */
+#define SEARCH_TRY_SIZE 512   /* bytes of the path for which a try counts once more */
+#define SEARCH_BUDGET   40000 /* of an address that has used none */
+#define SEARCH_REFILL   20    /* per millisecond */
 
 /* The parameters of the URL. */
 struct signature {
@@ -95,6 +103,8 @@ bool e2b_may_use_file(struct call *c)
 struct search {
 	struct call *call;
 	struct e2b *e2b;
+	struct e2b_search_budget *budget;
+	int64_t cost;
 	struct signature signature;
 	void (*found)(struct call *c, const char *id);
 	char (*ids)[ID_LEN + 1];
@@ -102,6 +112,44 @@ struct search {
 	char key[sizeof(((struct e2b *)NULL)->key)];
 	const char *match; /* NULL: none */
 };
+
+/* Some addresses share a budget. */
+static struct e2b_search_budget *search_budget(struct e2b *e,
+					       const struct http_peer *peer)
+{
+	uint32_t hash = 2166136261U;
+
+	for (size_t i = 0; i < sizeof(peer->address.s6_addr); i++)
+		hash = (hash ^ peer->address.s6_addr[i]) * 16777619U;
+	return &e->search_budgets[hash % E2B_BUCKETS];
+}
+
+/* Whether the address may request a search now. */
+static bool search_is_allowed(struct e2b_search_budget *b)
+{
+	int64_t now = service_time();
+
+	if (now > b->at)
+		b->used -= now - b->at > SEARCH_BUDGET ? b->used
+						       : (now - b->at) * SEARCH_REFILL;
+	if (b->used < 0)
+		b->used = 0;
+	b->at = now;
+	return b->used < SEARCH_BUDGET;
+}
+
+static int64_t search_cost(const struct search *s)
+{
+	size_t size = strlen(s->signature.path) + strlen(s->signature.user);
+
+	return SEARCH_COST + (int64_t)(s->n * (1 + size / SEARCH_TRY_SIZE));
+}
+
+/* A search that cannot succeed is not begun. */
+static bool search_is_pointless(const struct signature *s)
+{
+	return strlen(s->given) != SIGNATURE_LEN || strncmp(s->given, "v1_", 3) != 0;
+}
 
 static void search_add(void *ctx, struct sandbox *sandbox)
 {
@@ -138,6 +186,8 @@ static void search_done(void *ctx)
 	struct search *s = ctx;
 	struct call *c = s->call;
 
+	if (s->match)
+		s->budget->used -= s->cost;
 	if (c->req && s->match)
 		s->found(c, s->match);
 	else if (c->req)
@@ -166,8 +216,23 @@ void e2b_find_signed(struct call *c, void (*found)(struct call *c, const char *i
 		e2b_refuse(c, 401, "missing signature query parameter");
 		return;
 	}
+	if (search_is_pointless(&s->signature)) {
+		free(s);
+		e2b_refuse(c, 401, "invalid signature");
+		return;
+	}
+	s->budget = search_budget(s->e2b, c->req->peer);
+	if (!search_is_allowed(s->budget)) {
+		free(s);
+		e2b_refuse(c, 429,
+			   "there were too many invalid signatures: try again later, or "
+			   "name the sandbox in the header E2b-Sandbox-Id");
+		return;
+	}
 	s->call = call_ref(c);
 	service_each(service, search_add, s);
+	s->cost = search_cost(s);
+	s->budget->used += s->cost;
 	/* All clients without a token take turns with each other, not with tenants. */
 	if (loop_work(service_loop(service), "", search_work, search_done, s) < 0) {
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");

@@ -152,6 +152,10 @@ static int e2b_snapshot_list_one(void *ctx, const struct snapshot_row *row)
 {
 	struct snapshot_page *p = ctx;
 
+	/* The client did not create the snapshot of a fork, and it ends with the copies.
+	 */
+	if (row->transient && !row->names[0])
+		return 0;
 	if ((p->sandbox[0] && (!row->source || strcmp(row->source, p->sandbox) != 0)) ||
 	    (p->name[0] && !snapshot_is_named(row, p->name)))
 		return 0;

@@ -53,15 +53,22 @@ FIELDS(network_update_fields) = {
 	{ "denyOut", LIST(256, TEXT(256)) },
 	{ "rules", MAP(10, LIST(1, OBJECT_OF(rule_fields))) },
 };
+/* Settings of the servers behind the program mcp-gateway, which the SDK starts itself. */
+#define SCALAR        (API_STRING | API_INTEGER | API_BOOLEAN | API_NULL)
+#define FREE(of)      SCHEMA(.types = SCALAR | API_ARRAY | API_OBJECT, .min = INT64_MIN, .max = INT64_MAX, \
+			     .max_len = 65536, .items = (of), .names = TEXT(4096))
+#define FREE_LAST     SCHEMA(.types = SCALAR, .min = INT64_MIN, .max = INT64_MAX, .max_len = 65536)
+#define MCP_SERVERS   MAP(256, FREE(FREE(FREE(FREE_LAST))))
 FIELDS(create_fields) = {
 	{ "allow_internet_access", BOOLEAN },
 	{ "autoPause", BOOLEAN },
 	{ "autoPauseMemory", BOOLEAN },
 	{ "autoResume", OBJECT_OF(auto_resume_fields) },
 	{ "envVars", ENVS },
+	{ "mcp", MCP_SERVERS },
 	{ "metadata", METADATA },
 	{ "network", OBJECT_OF(network_fields) },
-	{ "secure", BOOLEAN },
+	{ "secure", BOOLEAN }, /* false has no effect, as in E2B: all need their token */
 	{ "templateID", TEXT(256) },
 	{ "timeout", SECONDS },
 	{ "volumeMounts", LIST(16, OBJECT_OF(volume_mount_fields, .required = 3)) },
@@ -179,6 +186,7 @@ static const struct e2b_op control[] = {
 	{ ON(POST, "/sandboxes", create_v1), MAY(WRITE), OPENS, BODY(create_fields) },
 	{ ON(GET, "/v2/sandboxes", list), MAY(READ) },
 	{ ON(GET, "/sandboxes", list_running), MAY(READ) },
+	{ ON(GET, "/sandboxes/metrics", metrics_of_all), MAY(READ) },
 	{ ON(GET, "/sandboxes/{}", get), MAY(READ) },
 	{ ON(DELETE, "/sandboxes/{}", kill), MAY(WRITE) },
 	{ ON(POST, "/sandboxes/{}/timeout", timeout), MAY(WRITE), BODY(timeout_fields, .required = 1), .op.body_required = true },
@@ -192,6 +200,7 @@ static const struct e2b_op control[] = {
 	{ ON(POST, "/sandboxes/{}/fork", fork), MAY(WRITE), OPENS, BODY(fork_fields) },
 	{ ON(PUT, "/sandboxes/{}/network", update_network), MAY(WRITE), BODY(network_update_fields) },
 	{ ON(GET, "/sandboxes/{}/logs", logs), MAY(READ) },
+	{ ON(GET, "/v2/sandboxes/{}/logs", logs_v2), MAY(READ) },
 	{ ON(GET, "/snapshots", list_snapshots), MAY(READ) },
 	{ ON(GET, "/templates", list_templates), MAY(READ) },
 	{ ON(GET, "/v2/templates", list_templates), MAY(READ) },
@@ -201,7 +210,7 @@ static const struct e2b_op control[] = {
 	{ ON(GET, "/templates/{}/builds/{}/logs", build_logs), MAY(READ) },
 	{ ON(GET, "/templates/{}/files/{}", get_upload), MAY(WRITE) },
 	/* The URL has a signature. */
-	{ ON(PUT, "/templates/{}/files/{}", upload_archive), .streams = true },
+	{ ON(PUT, "/templates/{}/files/{}", upload_archive), MAY(WRITE), .caller = e2b_upload_caller, .streams = true },
 	{ ON(GET, "/templates/aliases/{}", get_alias), MAY(READ) },
 	{ ON(POST, "/templates/tags", assign_tags), MAY(WRITE), BODY(assign_fields, .required = 3), .op.body_required = true },
 	{ ON(DELETE, "/templates/tags", remove_tags), MAY(WRITE), BODY(remove_fields, .required = 3), .op.body_required = true },
@@ -223,13 +232,13 @@ static const struct e2b_op control[] = {
 	{ ON(POST, "/volumes", create_volume), MAY(WRITE), BODY(volume_fields, .required = 1), .op.body_required = true },
 	{ ON(GET, "/volumes/{}", get_volume), MAY(READ) },
 	{ ON(DELETE, "/volumes/{}", delete_volume), MAY(WRITE) },
-	{ ON(GET, CONTENT "path", content_stat), MAY(FILES), .volume = true },
-	{ ON(PATCH, CONTENT "path", content_change), MAY(FILES), .volume = true, BODY(attribute_fields), .op.body_required = true },
-	{ ON(DELETE, CONTENT "path", content_remove), MAY(FILES), .volume = true },
-	{ ON(GET, CONTENT "dir", content_list), MAY(FILES), .volume = true },
-	{ ON(POST, CONTENT "dir", content_make_dir), MAY(FILES), .volume = true },
-	{ ON(GET, CONTENT "file", content_read), MAY(FILES), .volume = true },
-	{ ON(PUT, CONTENT "file", content_write), MAY(FILES), .volume = true, .streams = true },
+	{ ON(GET, CONTENT "path", content_stat), MAY(FILES), .caller = e2b_volume_caller },
+	{ ON(PATCH, CONTENT "path", content_change), MAY(FILES), .caller = e2b_volume_caller, BODY(attribute_fields), .op.body_required = true },
+	{ ON(DELETE, CONTENT "path", content_remove), MAY(FILES), .caller = e2b_volume_caller },
+	{ ON(GET, CONTENT "dir", content_list), MAY(FILES), .caller = e2b_volume_caller },
+	{ ON(POST, CONTENT "dir", content_make_dir), MAY(FILES), .caller = e2b_volume_caller },
+	{ ON(GET, CONTENT "file", content_read), MAY(FILES), .caller = e2b_volume_caller },
+	{ ON(PUT, CONTENT "file", content_write), MAY(FILES), .caller = e2b_volume_caller, .streams = true },
 	{ ON(GET, "/teams", teams), MAY(READ) },
 	{ ON(GET, "/health", health) },
 };
@@ -337,6 +346,17 @@ const struct e2b_op *e2b_find_control(const char *method, const char *path,
 				      struct route *ret, bool *ret_allow)
 {
 	return table_find(control, ARRAY_SIZE(control), method, path, ret, ret_allow);
+}
+
+bool e2b_is_rpc(const char *path, enum e2b_form *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(data); i++) {
+		if (data[i].form == E2B_REST || strcmp(data[i].op.path, path) != 0)
+			continue;
+		*ret = data[i].form;
+		return true;
+	}
+	return false;
 }
 
 const struct e2b_op *e2b_find_data(uint16_t port, const char *method, const char *path,

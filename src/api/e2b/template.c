@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/e2b/internal.h"
@@ -16,9 +17,11 @@
 #include "base/date.h"
 #include "base/parse.h"
 #include "config/config.h"
+#include "net/loop.h"
 #include "spec/spec.h"
 
 #define TEMPLATE_PAGE_MAX 100
+#define TEMPLATE_SLICE    16 /* templates that are written in one turn */
 
 /* Templates that SDKs use by default, and that need no configuration. */
 static const char *const template_builtin[] = { "base", "code-interpreter-v1" };
@@ -107,34 +110,64 @@ static void template_put_names(struct json *j, const char *name)
 	json_close(j, ']');
 }
 
-/* What a sandbox of the build may use. */
-static void template_put_limits(struct call *c, struct json *j, const char *text)
+/* What a sandbox may use unless its template says otherwise. */
+static void template_read_limits(struct call *c, struct warren_spec *ret)
 {
 	struct body none = { .schema = v1_face.ops[V1_CREATE_SANDBOX].schema,
 			     .json = json_object() };
-	json_t *spec = json_loads(text, 0, NULL);
-	struct warren_spec limits = { 0 };
 	struct api_error ignored = { 0 };
+
+	*ret = (struct warren_spec){ 0 };
+	if (none.json)
+		(void)!limits_read(c->v1->config, &none, ret, &ignored);
+	json_decref(none.json);
+}
+
+/* What a sandbox of the build may use. */
+static void template_put_limits(const struct warren_spec *limits, struct json *j,
+				const char *text)
+{
+	json_t *spec = json_loads(text, 0, NULL);
 	const uint64_t given[] = {
 		(uint64_t)json_integer_value(json_object_get(spec, "cpuCount")),
 		(uint64_t)json_integer_value(json_object_get(spec, "memoryMB")),
 		(uint64_t)json_integer_value(json_object_get(spec, "diskMB")),
 	};
 
-	if (none.json)
-		(void)!limits_read(c->v1->config, &none, &limits, &ignored);
-	json_u64(j, "cpuCount", given[0] ? given[0] : (limits.cpu_millis + 999) / 1000);
-	json_u64(j, "memoryMB", given[1] ? given[1] : limits.memory >> 20);
-	json_u64(j, "diskSizeMB", given[2] ? given[2] : limits.disk >> 20);
-	json_decref(none.json);
+	json_u64(j, "cpuCount", given[0] ? given[0] : (limits->cpu_millis + 999) / 1000);
+	json_u64(j, "memoryMB", given[1] ? given[1] : limits->memory >> 20);
+	json_u64(j, "diskSizeMB", given[2] ? given[2] : limits->disk >> 20);
 	json_decref(spec);
 }
 
+/* Write the fields that a list and a single template have. */
+static void template_show_fields(const struct warren_spec *limits, struct json *j,
+				 const struct template_row *row)
+{
+	json_str(j, "templateID", row->id);
+	json_str(j, "buildID", row->build);
+	template_put_limits(limits, j, row->spec);
+	json_bool(j, "public", false);
+	template_put_names(j, row->name);
+	template_put_time(j, "createdAt", row->created_at);
+	template_put_time(j, "updatedAt", row->updated_at);
+	json_nil(j, "createdBy");
+	json_nil(j, "lastSpawnedAt");
+	json_int(j, "spawnCount", 0);
+	json_u64(j, "buildCount", row->builds);
+	json_str(j, "envdVersion", ENVD_VERSION);
+	json_str(j, "buildStatus", e2b_template_states[row->state]);
+}
+
+/* A list that is written in slices, because a tenant can have many templates. */
 struct template_page {
 	struct call *call;
+	struct loop_task turn;
+	struct warren_spec limits;
+	struct buf out;
 	struct json json;
 	size_t n, limit;
-	char last[ID_LEN + 1];
+	char last[64]; /* the list goes on after this template */
 	bool more;
 };
 
@@ -148,33 +181,21 @@ static int e2b_template_list_one(void *ctx, const struct template_row *row)
 		return 1;
 	}
 	p->n++;
-	(void)memcpy(p->last, row->id, sizeof(p->last));
+	(void)snprintf(p->last, sizeof(p->last), "%s", row->id);
 	json_open(j, NULL, '{');
-	json_str(j, "templateID", row->id);
-	json_str(j, "buildID", row->build);
-	template_put_limits(p->call, j, row->spec);
-	json_bool(j, "public", false);
-	template_put_names(j, row->name);
-	template_put_time(j, "createdAt", row->created_at);
-	template_put_time(j, "updatedAt", row->updated_at);
-	json_nil(j, "createdBy");
-	json_nil(j, "lastSpawnedAt");
-	json_int(j, "spawnCount", 0);
-	json_u64(j, "buildCount", row->builds);
-	json_str(j, "envdVersion", ENVD_VERSION);
-	json_str(j, "buildStatus", e2b_template_states[row->state]);
+	template_show_fields(&p->limits, j, row);
 	json_close(j, '}');
 	return 0;
 }
 
 /* False: refused. */
-static bool template_read_page(struct call *c, struct template_page *p, char after[64])
+static bool template_read_page(struct call *c, struct template_page *p)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	char text[DB_NAME_MAX + 1];
 	uint64_t most = TEMPLATE_PAGE_MAX;
 
-	(void)e2b_query(c, "nextToken", after, 64);
+	(void)e2b_query(c, "nextToken", p->last, sizeof(p->last));
 	if (e2b_query(c, "limit", text, sizeof(text)) &&
 	    (parse_u64(text, TEMPLATE_PAGE_MAX, &most, &ignored) < 0 || most == 0)) {
 		e2b_refuse(c, 400, "limit: must be from 1 to 100");
@@ -190,47 +211,81 @@ static bool template_read_page(struct call *c, struct template_page *p, char aft
 	return true;
 }
 
-void e2b_list_templates(struct call *c)
+static void template_page_gone(struct call *c)
 {
-	AUTO_BUF struct buf out = BUF_INIT(4U << 20);
-	struct template_page p = { .call = c, .json = { .out = &out } };
-	struct warren_error err = WARREN_ERROR_INIT;
-	char after[64];
-	struct http_header headers[3] = {
+	struct template_page *p = c->state;
+
+	loop_task_cancel(&p->turn);
+	buf_done(&p->out);
+	free(p);
+}
+
+static void template_page_end(struct template_page *p)
+{
+	struct call *c = p->call;
+	const struct http_header headers[] = {
 		{ "X-Request-Id", http_request_id(c->req) },
 		{ "Content-Type", "application/json" },
+		{ "X-Next-Token", p->last },
 	};
 
-	if (!template_read_page(c, &p, after))
-		return;
-	json_open(&p.json, NULL, '[');
-	if (db_each_template(service_db(c->v1->service), c->caller.tenant, after, 0,
-			     e2b_template_list_one, &p, &err) < 0) {
+	json_close(&p->json, ']');
+	c->answered = true;
+	(void)http_respond(c->req, 200, headers, p->more ? 3 : 2, p->out.data,
+			   p->out.len);
+}
+
+static void template_page_turn(void *ctx)
+{
+	struct template_page *p = ctx;
+	struct call *c = p->call;
+	struct warren_error err = WARREN_ERROR_INIT;
+	size_t before = p->n;
+	char after[sizeof(p->last)];
+
+	(void)memcpy(after, p->last, sizeof(after));
+	if (db_each_template(service_db(c->v1->service), c->caller.tenant, after,
+			     TEMPLATE_SLICE, e2b_template_list_one, p, &err) < 0)
 		call_fail(c, &err);
+	else if (p->more || p->n - before < TEMPLATE_SLICE)
+		template_page_end(p);
+	else
+		loop_later(service_loop(c->v1->service), &p->turn);
+}
+
+void e2b_list_templates(struct call *c)
+{
+	struct template_page *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		call_fail(c, &(struct warren_error){ ENOMEM, "list the templates" });
 		return;
 	}
-	json_close(&p.json, ']');
-	headers[2] = (struct http_header){ "X-Next-Token", p.last };
-	c->answered = true;
-	(void)http_respond(c->req, 200, headers, p.more ? 3 : 2, out.data, out.len);
+	p->call = c;
+	p->out = (struct buf)BUF_INIT(4U << 20);
+	p->json.out = &p->out;
+	p->turn = (struct loop_task){ .fn = template_page_turn, .ctx = p };
+	c->state = p;
+	c->gone = template_page_gone;
+	if (!template_read_page(c, p))
+		return;
+	template_read_limits(c, &p->limits);
+	json_open(&p->json, NULL, '[');
+	template_page_turn(p);
 }
 
 void e2b_get_template(struct call *c)
 {
 	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
 	AUTO_BUF struct buf out = BUF_INIT(65536);
+	struct warren_spec limits;
 	struct json j = { .out = &out };
 
 	if (!e2b_template(c, &row))
 		return;
+	template_read_limits(c, &limits);
 	json_open(&j, NULL, '{');
-	json_str(&j, "templateID", row.id);
-	json_bool(&j, "public", false);
-	template_put_names(&j, row.name);
-	template_put_time(&j, "createdAt", row.created_at);
-	template_put_time(&j, "updatedAt", row.updated_at);
-	json_nil(&j, "lastSpawnedAt");
-	json_int(&j, "spawnCount", 0);
+	template_show_fields(&limits, &j, &row);
 	json_open(&j, "builds", '[');
 	if (row.build[0]) {
 		json_open(&j, NULL, '{');
@@ -238,7 +293,7 @@ void e2b_get_template(struct call *c)
 		json_str(&j, "status", e2b_template_states[row.state]);
 		template_put_time(&j, "createdAt", row.created_at);
 		template_put_time(&j, "updatedAt", row.updated_at);
-		template_put_limits(c, &j, row.spec);
+		template_put_limits(&limits, &j, row.spec);
 		json_str(&j, "envdVersion", ENVD_VERSION);
 		json_close(&j, '}');
 	}

@@ -439,6 +439,8 @@ void e2b_start_build(struct call *c)
 		e2b_refuse(c, 400, "%s", why.msg);
 	else if (r == -EBUSY)
 		e2b_refuse(c, 409, "%s", why.msg);
+	else if (r == -EAGAIN)
+		e2b_refuse(c, 429, "%s", why.msg);
 	else if (r < 0)
 		call_fail(c, &why);
 	else

@@ -199,7 +199,15 @@ static void starting_on_check(void *ctx, struct exec *exec,
 
 static void starting_check(struct starting *s)
 {
-	starting_exec(s, s->ready, READY_CHECK_MS, starting_on_check);
+	uint64_t now = clock_now();
+	uint64_t left = now < s->deadline ? (s->deadline - now) / NS_PER_MS : 0;
+
+	/* A timeout of 0 is none. */
+	starting_exec(s, s->ready,
+		      left < 1                ? 1
+		      : left < READY_CHECK_MS ? left
+					      : READY_CHECK_MS,
+		      starting_on_check);
 }
 
 static void starting_on_started(void *ctx, struct exec *exec,

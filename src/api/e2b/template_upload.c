@@ -3,7 +3,8 @@
  * template_upload.c - archives with the files of COPY
  *
  * The SDK asks for a URL, and sends the archive there without its key. So the URL has a
- * signature of the service, for this tenant and this archive, and expires.
+ * signature of the service, for this key and this archive. It expires, and ends with the
+ * key.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -30,13 +31,14 @@ bool e2b_hash_is_valid(const char *hash)
 	return strlen(hash) == TEMPLATE_HASH_LEN && hex_is(hash, TEMPLATE_HASH_LEN);
 }
 
-static void upload_sign(struct call *c, const char *tenant, const char *template,
+/* @key: the id of the API key; "": the owner of the service, who needs none. */
+static void upload_sign(struct call *c, const char *key, const char *template,
 			const char *hash, int64_t expires, char ret[E2B_TOKEN_LEN + 1])
 {
 	char text[512];
 
 	(void)snprintf(text, sizeof(text), "upload:%jd:%s:%s:%s", (intmax_t)expires, hash,
-		       template, tenant);
+		       template, key);
 	e2b_sign(call_e2b(c)->key, text, ret);
 }
 
@@ -61,11 +63,10 @@ void e2b_get_upload(struct call *c)
 		e2b_refuse(c, 400, "the hash must have 64 hexadecimal digits");
 		return;
 	}
-	upload_sign(c, tenant, row.id, hash, expires, code);
-	buf_printf(&url,
-		   "%s://%s/templates/%s/files/%s?tenant=%s&expires=%jd&signature=%s",
+	upload_sign(c, c->caller.token, row.id, hash, expires, code);
+	buf_printf(&url, "%s://%s/templates/%s/files/%s?key=%s&expires=%jd&signature=%s",
 		   c->req->peer->tls ? "https" : "http", host ? host : "localhost",
-		   row.id, hash, tenant, (intmax_t)expires, code);
+		   row.id, hash, c->caller.token, (intmax_t)expires, code);
 	json_open(&j, NULL, '{');
 	json_bool(&j, "present", template_has_archive(c->v1->service, tenant, hash));
 	json_str(&j, "url", url.data);
@@ -137,48 +138,38 @@ static void archive_upload_on_piece(struct http_request *req, const char *data, 
 			      archive_upload_on_written, u);
 }
 
-/* False: refused. */
-static bool archive_upload_check(struct call *c, char tenant[DB_NAME_MAX + 1])
+int e2b_upload_caller(struct call *c, struct api_error *err)
 {
 	const char *template = c->route.param[0], *hash = c->route.param[1];
-	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	char text[32], given[E2B_TOKEN_LEN + 2], code[E2B_TOKEN_LEN + 1];
+	char key[ID_LEN + 1];
 	uint64_t expires = 0;
 
-	if (!e2b_query(c, "tenant", tenant, DB_NAME_MAX + 1) ||
+	if (!e2b_query(c, "key", key, sizeof(key)) ||
 	    !e2b_query(c, "expires", text, sizeof(text)) ||
 	    parse_u64(text, INT64_MAX, &expires, &ignored) < 0 ||
 	    !e2b_query(c, "signature", given, sizeof(given)) ||
-	    !e2b_hash_is_valid(hash) || strlen(template) != ID_LEN) {
-		e2b_refuse(c, 401, "invalid signature");
-		return false;
-	}
-	upload_sign(c, tenant, template, hash, (int64_t)expires, code);
+	    !e2b_hash_is_valid(hash) || !id_valid(template))
+		return api_error_set(err, API_ERR_UNAUTHORIZED, "invalid signature");
+	upload_sign(c, key, template, hash, (int64_t)expires, code);
 	if (strlen(given) != E2B_TOKEN_LEN ||
-	    CRYPTO_memcmp(given, code, E2B_TOKEN_LEN) != 0) {
-		e2b_refuse(c, 401, "invalid signature");
-		return false;
-	}
-	if ((int64_t)expires < upload_now()) {
-		e2b_refuse(c, 401, "signature is already expired");
-		return false;
-	}
-	if (db_get_template(service_db(c->v1->service), tenant, template, &row,
-			    &ignored) < 0) {
-		e2b_refuse(c, 404, "template '%s' not found", template);
-		return false;
-	}
-	return true;
+	    CRYPTO_memcmp(given, code, E2B_TOKEN_LEN) != 0)
+		return api_error_set(err, API_ERR_UNAUTHORIZED, "invalid signature");
+	if ((int64_t)expires < upload_now())
+		return api_error_set(err, API_ERR_UNAUTHORIZED,
+				     "signature is already expired");
+	return e2b_key_caller(c, key, err);
 }
 
 void e2b_upload_archive(struct call *c)
 {
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
-	char tenant[DB_NAME_MAX + 1];
+	const char *tenant = c->caller.tenant;
 	struct archive_upload *u;
 
-	if (!archive_upload_check(c, tenant))
+	if (!e2b_template(c, &row))
 		return;
 	if (!c->req->has_body || c->req->length < 0) {
 		e2b_refuse(c, 411, "the header Content-Length is required");

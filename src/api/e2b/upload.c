@@ -15,12 +15,15 @@
 #include <sys/stat.h>
 
 #include "api/e2b/fs_call.h"
+#include "api/e2b/path_set.h"
 #include "api/multipart.h"
 #include "archive/tar.h"
 #include "net/loop.h"
 #include "service/files/file_writer.h"
 
-#define PARTS_MAX 1000
+#define FILES_MAX 10000 /* in one form */
+/* Of the answer, which names every file. */
+#define ANSWER_MAX (4U << 20)
 /* Of all metadata of a file, with a prefix for each key. */
 #define METADATA_MAX 4096
 #define KEY_MAX      246
@@ -40,7 +43,7 @@ struct upload {
 	size_t packed_at;
 	unsigned steps;        /* of this turn */
 	struct loop_task turn; /* goes on in the next */
-	struct buf seen;       /* the paths of all files, each with a NUL */
+	struct path_set seen;  /* the paths of all files */
 	/* The attributes of all files, for PROTO_SET_ATTRIBUTES. */
 	struct buf attributes;
 	uint32_t n_attributes;
@@ -66,7 +69,7 @@ static void upload_done(struct fs_call *f)
 	u->unpack = unpack_free(u->unpack);
 	buf_done(&u->piece);
 	buf_done(&u->packed);
-	buf_done(&u->seen);
+	path_set_done(&u->seen);
 	buf_done(&u->attributes);
 	buf_done(&u->out);
 }
@@ -149,24 +152,36 @@ static void upload_on_open(void *ctx, struct files_answer *a,
 /* Remember the path of the file; false: refused. */
 static bool upload_note_path(struct upload *u)
 {
-	for (size_t at = 0; at < u->seen.len; at += strlen(u->seen.data + at) + 1) {
-		if (strcmp(u->seen.data + at, u->path) != 0)
-			continue;
+	int r = path_set_add(&u->seen, u->path);
+
+	if (r < 0)
+		call_refuse(u->fs.fc.call, API_ERR_OVERLOADED, "out of memory");
+	else if (r == 0)
 		e2b_refuse(u->fs.fc.call, 400,
 			   "you cannot upload multiple files to the same path '%s' in "
 			   "one upload request",
 			   u->path);
+	return r > 0;
+}
+
+/* Does the form have too many files? Those before are written. True: refused. */
+static bool upload_is_full(struct upload *u)
+{
+	if (u->seen.n < FILES_MAX && !u->out.failed)
 		return false;
-	}
-	buf_add(&u->seen, u->path, strlen(u->path) + 1);
-	if (u->seen.failed)
-		call_refuse(u->fs.fc.call, API_ERR_OVERLOADED, "out of memory");
-	return !u->seen.failed;
+	e2b_refuse(
+		u->fs.fc.call, 400,
+		"one form can have at most %d files, and an answer of %u MiB with their "
+		"paths; the first %zu are written: send the others in another request",
+		FILES_MAX, ANSWER_MAX >> 20, u->seen.n);
+	return true;
 }
 
 /* False: refused. */
 static bool upload_begin_file(struct upload *u, const char *asked)
 {
+	if (upload_is_full(u))
+		return false;
 	if (!*asked) {
 		e2b_refuse(u->fs.fc.call, 400,
 			   "a file has no name: give it in the query or in the form");
@@ -317,6 +332,8 @@ static void upload_on_last(void *ctx, struct files_answer *a UNUSED,
 		return;
 	}
 	json_close(&u->json, ']');
+	if (u->out.failed && upload_is_full(u))
+		return;
 	call_json(u->fs.fc.call, 200, &u->out);
 }
 
@@ -583,9 +600,8 @@ void e2b_file_write(struct call *c)
 	u->fd = -1;
 	u->piece = (struct buf)BUF_INIT(4U << 20);
 	u->packed = (struct buf)BUF_INIT(4U << 20);
-	u->seen = (struct buf)BUF_INIT(4U << 20);
 	u->attributes = (struct buf)BUF_INIT((size_t)2 * METADATA_MAX);
-	u->out = (struct buf)BUF_INIT(4U << 20);
+	u->out = (struct buf)BUF_INIT(ANSWER_MAX);
 	u->turn = (struct loop_task){ .fn = upload_on_turn, .ctx = u };
 	u->json = (struct json){ .out = &u->out };
 	u->fs.done = upload_done;
@@ -593,7 +609,6 @@ void e2b_file_write(struct call *c)
 	(void)e2b_query(c, "path", u->asked, sizeof(u->asked));
 	(void)e2b_query(c, "username", user, sizeof(user));
 	u->raw = type && strncasecmp(type, "application/octet-stream", 24) == 0;
-	u->form.parts_max = PARTS_MAX;
 	if (!upload_read_metadata(u, c) || !upload_set_encoding(u, c)) {
 		upload_done(&u->fs);
 		free(u);
@@ -604,7 +619,7 @@ void e2b_file_write(struct call *c)
 			   "the body must be multipart/form-data or "
 			   "application/octet-stream");
 	} else {
-		u->form.parts_max = PARTS_MAX;
+		u->form.parts_max = FILES_MAX + 1; /* upload_is_full() says why */
 		fs_begin(c, &u->fs, user[0] ? user : NULL, u->asked);
 	}
 }

@@ -61,7 +61,7 @@ int e2b_volume_caller(struct call *c, struct api_error *err)
 	const char *id = c->route.param[0];
 	struct warren_error why = WARREN_ERROR_INIT;
 	char key[ID_LEN + 1];
-	int r = 0;
+	int r;
 
 	if (!bearer || strncasecmp(bearer, "Bearer ", 7) != 0)
 		return api_error_set(err, API_ERR_UNAUTHORIZED,
@@ -70,12 +70,7 @@ int e2b_volume_caller(struct call *c, struct api_error *err)
 	if (!id_valid(id) || !volume_token_matches(call_e2b(c), id, bearer + 7, key))
 		return api_error_set(err, API_ERR_UNAUTHORIZED,
 				     "the token is not valid for this volume");
-	if (key[0]) {
-		r = access_token_id(c->v1->service, key, &c->caller, err);
-	} else {
-		(void)strcpy(c->caller.tenant, DB_LOCAL);
-		c->caller.scopes = V1_SCOPE_ADMIN;
-	}
+	r = e2b_key_caller(c, key, err);
 	if (r < 0)
 		return r;
 	r = db_get_volume_by_id(service_db(c->v1->service), c->caller.tenant, id, &row,
@@ -174,55 +169,22 @@ struct e2b_volume_creation {
 	char name[VOLUME_NAME_MAX + 1];
 };
 
-static void e2b_volume_done(struct e2b_volume_creation *k, const struct warren_error *err)
+static void e2b_volume_on_created(void *ctx, int r, const struct warren_error *err)
 {
 	AUTO_VOLUME_ROW struct volume_row row = { 0 };
-	struct warren_error why = err ? *err : (struct warren_error)WARREN_ERROR_INIT;
+	struct warren_error why = r < 0 ? *err : (struct warren_error)WARREN_ERROR_INIT;
+	struct e2b_volume_creation *k = ctx;
 	struct call *c = k->call;
-	int r = c->req && !err ? db_get_volume(service_db(c->v1->service),
-					       c->caller.tenant, k->name, &row, &why)
-			       : 0;
 
-	if (c->req && (err || r < 0))
+	if (c->req && r == 0)
+		r = db_get_volume(service_db(c->v1->service), c->caller.tenant, k->name,
+				  &row, &why);
+	if (c->req && r < 0)
 		e2b_volume_fail(c, &why);
 	else if (c->req)
 		volume_answer(c, 201, &row);
 	call_unref(c);
 	free(k);
-}
-
-static void volume_ignore_deleted(void *ctx UNUSED, int r UNUSED,
-				  const struct warren_error *err UNUSED)
-{
-}
-
-static void e2b_volume_on_opened(void *ctx, const struct warren_error *err,
-				 const char *data UNUSED, size_t size UNUSED,
-				 int fd UNUSED)
-{
-	struct e2b_volume_creation *k = ctx;
-	struct call *c = k->call;
-
-	if (err)
-		volume_delete(c->v1->service, c->caller.tenant, k->name,
-			      volume_ignore_deleted, NULL);
-	e2b_volume_done(k, err);
-}
-
-/* Commands of the SDKs do not run as root: let every user write to the new volume. */
-static void e2b_volume_on_created(void *ctx, int r, const struct warren_error *err)
-{
-	struct warden_proto_volume m = { .verb = WIRE_VOLUME_CHANGE,
-					 .flags = WIRE_VOLUME_SET_MODE,
-					 .mode = 0777,
-					 .path = "/" };
-	struct e2b_volume_creation *k = ctx;
-
-	if (r < 0)
-		e2b_volume_done(k, err);
-	else
-		volume_ask(k->call->v1->service, k->call->caller.tenant, k->name, &m,
-			   e2b_volume_on_opened, k);
 }
 
 void e2b_create_volume(struct call *c)
@@ -235,6 +197,8 @@ void e2b_create_volume(struct call *c)
 		.name = name,
 		.size = VOLUME_SIZE_DEFAULT,
 		.labels = "{}",
+		/* Commands of the SDKs do not run as root, and may write to it. */
+		.mode = 0777,
 		.quota = { .volumes = cfg->quota_volumes,
 			   .bytes = cfg->quota_volume_bytes },
 	};

@@ -3,7 +3,10 @@
  * watch.c - changes of files: as a stream, or collected until the client asks
  *
  * A change may be sent with a description of the file, which takes a request to the
- * sandbox; so changes wait in a queue, and are handled one after another.
+ * sandbox; so changes wait in a queue, and are handled one after another. While the queue
+ * is long, or the client does not take its changes, no further ones are read: the kernel
+ * keeps them, and if they become too many, the watch ends. What a watch keeps counts for
+ * the tenant.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,9 +19,11 @@
 #include "net/loop.h"
 #include "service/files/watch.h"
 
-#define QUEUE_MAX    4096       /* changes that wait */
-#define COLLECT_MAX  (4U << 20) /* bytes of changes that a client has not read */
-#define UNUSED_MS    600000     /* a watcher that no client asks is removed */
+#define QUEUE_HIGH   256          /* so many changes wait before no more are read */
+#define QUEUE_MAX    (1U << 20)   /* bytes of changes that wait */
+#define COLLECT_HIGH (512U << 10) /* the same for changes that a client has not read */
+#define COLLECT_MAX  (1U << 20)
+#define UNUSED_MS    600000 /* a watcher that no client asks is removed */
 #define SWEEP_MS     60000
 #define WATCHERS_MAX 64 /* of one sandbox */
 #define KEEPALIVE_S  90
@@ -38,10 +43,12 @@ struct fs_watch {
 	char base[4096];
 	bool include_entry;
 	struct change *first, **tail;
-	size_t n;
-	bool looking;  /* at the file of the first change */
+	size_t n, bytes; /* of the queue */
+	size_t kept;     /* bytes that are kept for the client */
+	bool looking;    /* at the file of the first change */
 	bool stepping; /* in watch_go_on(), which an answer at once must not call again */
 	bool held;     /* the client must read first */
+	bool ended;    /* it has failed */
 	/* A change, as JSON without the outer braces of its message. */
 	void (*deliver)(struct fs_watch *w, const struct buf *json);
 	void (*ready)(struct fs_watch *w);
@@ -60,17 +67,56 @@ struct e2b_watcher {
 	int64_t used_at;
 };
 
-static void fs_watch_done(struct fs_watch *w)
+static void watch_drop_queue(struct fs_watch *w)
 {
-	w->watch = watch_free(w->watch);
-	w->files = files_end(w->files);
-	fs_accounts_done(&w->accounts);
 	while (w->first) {
 		struct change *c = w->first;
 
 		w->first = c->next;
 		free(c);
 	}
+	w->tail = &w->first;
+	w->n = w->bytes = 0;
+}
+
+static void fs_watch_done(struct fs_watch *w)
+{
+	w->watch = watch_free(w->watch);
+	w->files = files_end(w->files);
+	fs_accounts_done(&w->accounts);
+	watch_drop_queue(w);
+}
+
+static bool watch_has_sandbox(struct service *s, const char *id)
+{
+	const struct sandbox *sandbox = sandbox_find(s, NULL, id);
+
+	return sandbox && sandbox_row(sandbox)->state == SANDBOX_RUNNING;
+}
+
+/* The watch cannot continue. */
+static void fs_watch_fail(struct fs_watch *w, const char *code, const char *why)
+{
+	if (w->ended)
+		return;
+	w->ended = true;
+	watch_drop_queue(w);
+	if (w->watch)
+		watch_pause(w->watch, true);
+	w->failed(w, code, why);
+}
+
+/* Count the memory of the watch; false: it has failed. */
+static bool fs_watch_count(struct fs_watch *w)
+{
+	size_t bytes =
+		w->bytes + w->kept + w->accounts.passwd.len + w->accounts.group.len;
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (!w->watch || w->ended || watch_hold(w->watch, bytes, &err) == 0)
+		return !w->ended;
+	fs_watch_fail(w, "resource_exhausted", err.msg);
+	return false;
 }
 
 /* -------------------------------------------------------------------------- changes */
@@ -98,6 +144,7 @@ static void watch_deliver(struct fs_watch *w, const struct proto_entry *is)
 		return;
 	name = watch_name(w, c->path);
 	w->n--;
+	w->bytes -= sizeof(*c) + strlen(c->path) + 1;
 	json_open(&j, NULL, '{');
 	json_str(&j, "name", name);
 	json_str(&j, "type", c->type);
@@ -145,17 +192,21 @@ static void watch_go_on(struct fs_watch *w)
 		files_stat(w->files, -1, w->first->path, false, watch_on_stat, w);
 	}
 	w->stepping = false;
+	if (fs_watch_count(w) && w->watch)
+		watch_pause(w->watch, w->held || w->n > QUEUE_HIGH);
 }
 
 static void watch_put(struct fs_watch *w, const char *type, const char *path)
 {
-	struct change *c =
-		w->n < QUEUE_MAX ? malloc(sizeof(*c) + strlen(path) + 1) : NULL;
+	size_t bytes = sizeof(struct change) + strlen(path) + 1;
+	struct change *c = w->bytes + bytes <= QUEUE_MAX ? malloc(bytes) : NULL;
 
-	if (!c) {
-		w->failed(w, "resource_exhausted", "too many changes at once");
+	if (!c || w->ended) {
+		free(c);
+		fs_watch_fail(w, "resource_exhausted", "too many changes at once");
 		return;
 	}
+	w->bytes += bytes;
 	c->next = NULL;
 	c->type = type;
 	(void)strcpy(c->path, path);
@@ -182,7 +233,7 @@ static void e2b_watch_on_event(void *ctx, enum watch_type type, const char *path
 		return;
 	}
 	if (type == WATCH_OVERFLOW) {
-		w->failed(w, "resource_exhausted", "too many changes at once");
+		fs_watch_fail(w, "resource_exhausted", "too many changes at once");
 		return;
 	}
 	if (type == WATCH_MOVED && from)
@@ -195,12 +246,13 @@ static void watch_on_failed(void *ctx, const struct warren_error *err)
 {
 	struct fs_watch *w = ctx;
 
-	w->failed(w,
-		  err->code == ENOENT    ? "not_found"
-		  : err->code == ENOTDIR ? "invalid_argument"
-		  : err->code == EDQUOT  ? "resource_exhausted"
-					 : "unavailable",
-		  err->msg);
+	fs_watch_fail(w,
+		      err->code == ENOENT       ? "not_found"
+		      : err->code == ENOTDIR    ? "invalid_argument"
+		      : err->code == EDQUOT     ? "resource_exhausted"
+		      : err->code == EOPNOTSUPP ? "unimplemented"
+						: "unavailable",
+		      err->msg);
 }
 
 /* Begin to watch @path. The files of @f belong to the watch from now on. */
@@ -218,8 +270,10 @@ static void fs_watch_begin(struct fs_watch *w, struct fs_call *f)
 	w->tail = &w->first;
 	w->include_entry = body_bool(body, "includeEntry");
 	w->files = TAKE_PTR(f->fc.files);
-	w->accounts = f->accounts;
-	f->accounts = (struct fs_accounts){ 0 };
+	if (w->include_entry) {
+		w->accounts = f->accounts;
+		f->accounts = (struct fs_accounts){ 0 };
+	}
 	(void)strcpy(w->base, f->fc.path);
 	if (!w->base[1])
 		w->base[0] = '\0'; /* the root: names begin after its slash */
@@ -324,9 +378,15 @@ static void watch_stream_ready(struct fs_watch *w)
 
 static void watch_stream_failed(struct fs_watch *w, const char *code, const char *why)
 {
-	struct call *c = stream_of(w)->fs.fc.call;
+	struct watch_stream *s = stream_of(w);
+	struct call *c = s->fs.fc.call;
 
-	if (c->req)
+	if (!c->req)
+		return;
+	/* Clients take a stream without an end for the end of the sandbox. */
+	if (s->begun && !watch_has_sandbox(c->v1->service, c->route.sandbox))
+		http_abort(c->req);
+	else
 		e2b_end_stream(c, code, why);
 }
 
@@ -355,9 +415,8 @@ static void watch_stream_on_timer(void *ctx)
 	struct watch_stream *s = ctx;
 
 	if (s->end_at && (uint64_t)service_time() >= s->end_at) {
-		s->w.watch = watch_free(s->w.watch);
-		e2b_end_stream(s->fs.fc.call, "deadline_exceeded",
-			       "the time limit of the request has passed");
+		fs_watch_fail(&s->w, "deadline_exceeded",
+			      "the time limit of the request has passed");
 		return;
 	}
 	if (s->begun && !s->w.held)
@@ -457,7 +516,10 @@ static void watcher_deliver(struct fs_watch *fw, const struct buf *json)
 	if (w->events.len > 0)
 		buf_puts(&w->events, ",");
 	buf_add(&w->events, json->data, json->len);
-	w->lost = w->lost || w->events.failed || json->failed;
+	fw->kept = w->events.len;
+	fw->held = w->events.len > COLLECT_HIGH;
+	if (w->events.failed || json->failed)
+		fs_watch_fail(fw, "resource_exhausted", "too many changes at once");
 }
 
 static void watcher_ready(struct fs_watch *fw)
@@ -478,13 +540,12 @@ static void watcher_failed(struct fs_watch *fw, const char *code, const char *wh
 {
 	struct e2b_watcher *w = watcher_of(fw);
 	struct call *c = TAKE_PTR(w->call);
-	const struct sandbox *sandbox =
-		sandbox_find(w->e2b->v1->service, NULL, w->sandbox);
 
 	w->lost = true;
+	buf_done(&w->events);
 	/* With its sandbox, a watcher ends at once: it counts with those of the tenant.
 	 */
-	if (!sandbox || sandbox_row(sandbox)->state != SANDBOX_RUNNING) {
+	if (!watch_has_sandbox(w->e2b->v1->service, w->sandbox)) {
 		w->used_at = -UNUSED_MS;
 		loop_timer_set(w->e2b->watch_timer, 1);
 	}
@@ -586,7 +647,10 @@ void e2b_fs_get_watcher_events(struct call *c)
 	buf_puts(&out, "]}");
 	buf_done(&w->events);
 	w->events = (struct buf)BUF_INIT(COLLECT_MAX);
+	w->w.kept = 0;
+	w->w.held = false;
 	call_json(c, 200, &out);
+	watch_go_on(&w->w);
 }
 
 void e2b_fs_remove_watcher(struct call *c)

@@ -7,6 +7,7 @@
 
 #include "api/mcp/internal.h"
 #include "api/path.h"
+#include "config/config.h"
 
 static void (*const tool_handlers[MCP_TOOL_COUNT])(struct mcp_call *c) = {
 #define MCP_HANDLER(id, name) [MCP_TOOL_##id] = mcp_tool_##name,
@@ -212,6 +213,8 @@ void mcp_tool_error(struct mcp_call *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	api_error_hide_dir(text, c->mcp->config->run_dir);
+	api_error_hide_dir(text, c->mcp->config->state_dir);
 	if (!c->tool) {
 		mcp_resource_error(c, text);
 		return;

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/errors.h"
 #include "api/swerex/internal.h"
 #include "api/swerex/pyrepr.h"
+#include "config/config.h"
 
 #define STATUS_RAISED 511 /* the status that SWE-ReX uses for it */
 #define SO_FAR_MAX    4096
@@ -125,7 +127,11 @@ void job_fail(struct job *job, const struct warren_error *err, const char *path)
 		if (classes[i].errnum == err->code)
 			class = classes[i].class;
 	if (!path || is_value(class)) {
-		job_raise(job, class, err->msg, strlen(err->msg));
+		struct warren_error shown = *err;
+
+		api_error_hide_dir(shown.msg, job->sx->config->run_dir);
+		api_error_hide_dir(shown.msg, job->sx->config->state_dir);
+		job_raise(job, class, shown.msg, strlen(shown.msg));
 		return;
 	}
 	buf_printf(&text, "[Errno %d] %s: ", err->code, strerror(err->code));

@@ -37,6 +37,7 @@ static int mounts_read_volume(struct v1 *v1, const char *tenant, struct wanted *
 				  "/mounts/%zu: backend '%s' (kind %s) cannot mount "
 				  "volumes",
 				  i, w->backend->name, w->backend->kind);
+		api_error_text(err, "pointer", "/mounts/%zu", i);
 		api_error_text(err, "backend", "%s", w->backend->name);
 		return r;
 	}

@@ -202,6 +202,7 @@ static int create_request_read_backend(const struct config *cfg, const char *ten
 						 : API_ERR_TIER_UNAVAILABLE,
 				    "%s: %s", r == -ENODEV ? "/backend" : "/tier",
 				    why.msg);
+		api_error_text(err, "pointer", "%s", r == -ENODEV ? "/backend" : "/tier");
 		if (name)
 			api_error_text(err, "backend", "%s", name);
 		return -EBADMSG;

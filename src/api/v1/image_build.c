@@ -272,6 +272,7 @@ int v1_build_put_rules(struct call *c, const struct body *body, struct json *j,
 	if (network == V1_NETWORK_POLICY)
 		json_raw(j, "policy", policy.data, policy.len);
 	build_put_limits(j, &spec);
+	json_u64(j, "steps_max", c->v1->config->quota_snapshot_bytes);
 	request->memory = spec.memory;
 	request->cpu_millis = spec.cpu_millis;
 	request->disk = spec.disk;

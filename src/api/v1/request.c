@@ -7,6 +7,7 @@
 
 #include "api/v1/v1.h"
 #include "base/parse.h"
+#include "config/config.h"
 #include "net/loop.h"
 #include "net/ws.h"
 
@@ -92,23 +93,35 @@ void call_text(struct call *c, const char *type, const void *data, size_t size)
 	(void)http_respond(c->req, 200, headers, ARRAY_SIZE(headers), data, size);
 }
 
-void call_error(struct call *c, const struct api_error *err)
+void call_hide_dirs(const struct call *c, char *text)
+{
+	const struct config *config = c->v1->config;
+
+	if (c->req->peer->kind == HTTP_PEER_UNIX && !c->caller.token[0])
+		return;
+	api_error_hide_dir(text, config->run_dir);
+	api_error_hide_dir(text, config->state_dir);
+}
+
+void call_error(struct call *c, const struct api_error *given)
 {
 	/* The memory is static, because "out of memory" must be reported without
 	 * allocating any. */
 	static char room[32768];
 	struct buf body = BUF_IN(room);
-	uint64_t retry = api_error_retry_after(err);
+	struct api_error shown = *given;
+	const struct api_error *err = &shown;
+	uint64_t retry = api_error_retry_after(given);
 	struct http_header headers[6];
 	char seconds[24];
 	size_t n = 0;
 
 	if (c->answered)
 		return;
+	if (api_code_status(given->code) >= 500)
+		(void)snprintf(c->cause, sizeof(c->cause), "%.255s", given->message);
+	call_hide_dirs(c, shown.message);
 	if (c->show_error) {
-		if (api_code_status(err->code) >= 500)
-			(void)snprintf(c->cause, sizeof(c->cause), "%.255s",
-				       err->message);
 		c->show_error(c, err);
 		return;
 	}
@@ -135,8 +148,6 @@ void call_error(struct call *c, const struct api_error *err)
 			headers[n++] =
 				(struct http_header){ "Allow", err->details[i].text };
 	api_error_write(err, http_request_id(c->req), &body);
-	if (api_code_status(err->code) >= 500)
-		(void)snprintf(c->cause, sizeof(c->cause), "%.255s", err->message);
 	c->answered = true;
 	(void)http_respond(c->req, api_code_status(err->code), headers, n, body.data,
 			   body.len);

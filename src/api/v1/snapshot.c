@@ -29,7 +29,10 @@ static void snapshot_to_json(struct json *j, const struct snapshot_row *row)
 	}
 	json_close(j, ']');
 	json_str(j, "image", row->image);
-	json_str(j, "source", row->source);
+	if (row->source[0])
+		json_str(j, "source", row->source);
+	else
+		json_nil(j, "source");
 	json_u64(j, "size", row->size);
 	json_raw(j, "labels", row->labels, strlen(row->labels));
 	json_u64(j, "users", row->users);

@@ -612,7 +612,7 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 static void keep_trace(const struct create_op *m)
 {
 	struct backend_sandbox *b = &m->sandbox->base;
-	size_t inside = inside_n_steps();
+	size_t inside = m->plan->part ? inside_n_part_steps() : inside_n_steps();
 
 	b->steps = calloc(m->n_outside + inside, sizeof(*b->steps));
 	if (!b->steps)

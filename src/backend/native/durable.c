@@ -127,7 +127,7 @@ bool durable_is_foreign(const struct native *n, const char *id)
 	char target[sizeof(n->name) + ID_LEN + 2], own[ID_LEN + 1];
 	struct dirent *e;
 
-	while (!foreign && (e = readdir(d))) {
+	while (d && !foreign && (e = readdir(d))) {
 		ssize_t len =
 			readlinkat(n->ids_fd, e->d_name, target, sizeof(target) - 1);
 		const char *slash;

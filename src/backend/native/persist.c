@@ -107,7 +107,7 @@ bool persist_has_any(int saved, const char *id)
 	struct dirent *e;
 	bool has = !d;
 
-	while (!has && (e = readdir(d))) {
+	while (d && !has && (e = readdir(d))) {
 		char path[sizeof(e->d_name) + ID_LEN + 2];
 
 		if (strncmp(e->d_name, "disks.", 6) != 0)

@@ -86,6 +86,11 @@ bool sandbox_is_loaded(const struct sandbox *sandbox)
 	return sandbox->loaded;
 }
 
+bool sandbox_stays(const struct sandbox *sandbox)
+{
+	return sandbox->row.state == SANDBOX_RUNNING && !sandbox->hibernating;
+}
+
 static void tell_waiters(void *ctx);
 static void sandbox_on_timer(void *ctx);
 

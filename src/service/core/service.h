@@ -189,6 +189,8 @@ uint64_t sandbox_lifetime(const struct sandbox *sandbox);
 struct service *sandbox_service(const struct sandbox *sandbox);
 /* Are its execs known? After a restart of the service, not until it is connected. */
 bool sandbox_is_loaded(const struct sandbox *sandbox);
+/* Does it run, and is not being stopped in order to hibernate or to be reset? */
+bool sandbox_stays(const struct sandbox *sandbox);
 
 /* When to pull the image. */
 enum sandbox_pull {

@@ -85,6 +85,11 @@ struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is g
 /* The pid of its first process inside the sandbox; 0: unknown. */
 int exec_pid(const struct exec *exec);
 /*
+ * The exec that ended while no service ran, and had that pid; NULL: none. It is known for
+ * some minutes. The caller releases it with exec_unref().
+ */
+struct exec *exec_find_away(struct sandbox *sandbox, int pid);
+/*
  * Find that pid, even if the backend did not report it. Calls @fn once, at once or later,
  * with 0 if the process has ended.
  */
@@ -140,6 +145,12 @@ void exec_input(struct exec *exec, sandbox_fd_fn done, void *ctx);
  */
 void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	       service_done_fn done, void *ctx);
+/*
+ * The same for data of any size from a client that need not wait: it counts in the
+ * tenant's memory until it is in the pipe. @done gets -ENOBUFS if that is used up.
+ */
+void exec_feed_shared(struct exec *exec, const void *data, size_t size,
+		      service_done_fn done, void *ctx);
 /* Get the exec's current descriptors for input; borrowed; -1: none. */
 int exec_input_fd(const struct exec *exec);
 int exec_poke_fd(const struct exec *exec);

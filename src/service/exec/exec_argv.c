@@ -15,7 +15,8 @@
 
 #define ARGV_SHOWN 8192U
 
-_Static_assert(EXEC_ARGV_MAX >= 8 * ARGV_SHOWN, "the buffer for a command line is small");
+_Static_assert(EXEC_ARGV_MAX >= 8UL * ARGV_SHOWN,
+	       "the buffer for a command line is small");
 
 /*
  * Write the first @n bytes of @word, without an incomplete character at the end. Return

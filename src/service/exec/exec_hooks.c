@@ -82,6 +82,7 @@ static void exec_hooks_gone(struct sandbox *sandbox)
 	exec_sandbox_gone(sandbox);
 	lease_end(sandbox->service, LEASE_OUTPUT, &all->output);
 	loop_task_cancel(&all->broken_task);
+	exec_forget_away(sandbox, INT64_MAX);
 	free(all->disowned);
 }
 

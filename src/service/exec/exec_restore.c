@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -17,6 +18,64 @@
 #include "service/exec/internal.h"
 
 #define FLIGHT_MAX 64U /* unanswered attachments */
+#define AWAY_MS    300000
+#define AWAY_MAX   256U
+
+/* ------------------------------------------- execs that ended while no service ran */
+
+struct exec_away {
+	struct exec_away *next;
+	char id[ID_LEN + 1];
+	int pid;
+	int64_t noted_at;
+};
+
+/* Forget those that were noted before @until. */
+void exec_forget_away(struct sandbox *sandbox, int64_t until)
+{
+	struct exec_away **at = &sandbox_execs(sandbox)->away;
+
+	while (*at) {
+		struct exec_away *a = *at;
+
+		if (a->noted_at < until) {
+			*at = a->next;
+			free(a);
+		} else {
+			at = &a->next;
+		}
+	}
+}
+
+static void exec_note_away(const struct exec *exec)
+{
+	struct sandbox_execs *all = sandbox_execs(exec->sandbox);
+	int pid = journal_pid(exec->journal);
+	struct exec_away *a = all->away;
+	size_t n = 0;
+
+	for (; a; a = a->next)
+		n++;
+	a = pid > 0 && n < AWAY_MAX ? malloc(sizeof(*a)) : NULL;
+	if (!a)
+		return;
+	*a = (struct exec_away){ .pid = pid, .noted_at = service_time() };
+	(void)memcpy(a->id, exec->row.id, sizeof(a->id));
+	LIST_PUSH(all->away, a);
+}
+
+struct exec *exec_find_away(struct sandbox *sandbox, int pid)
+{
+	const struct exec_away *a;
+
+	exec_forget_away(sandbox, service_time() - AWAY_MS);
+	a = sandbox_execs(sandbox)->away;
+	while (a && a->pid != pid)
+		a = a->next;
+	return a ? exec_of_sandbox(sandbox, a->id) : NULL;
+}
+
+/* ------------------------------------------------------------------------- restore */
 
 static int exec_restore_take(void *ctx, const struct exec_row *row)
 {
@@ -41,6 +100,7 @@ bool exec_finish_by_journal(struct exec *exec)
 		return false;
 	if (state == JOURNAL_FAILED)
 		exited.status = 127 << 8;
+	exec_note_away(exec);
 	result_fill(&exited, &result);
 	exec_finish(exec, &result);
 	return true;

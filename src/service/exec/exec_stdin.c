@@ -27,6 +27,13 @@ struct exec_stdin {
 
 static void feed_next(struct exec *exec);
 
+/* Nothing waits: the tenant may use the memory otherwise. */
+static void feed_release(struct exec *exec)
+{
+	exec->feeding = 0;
+	lease_end(exec->service, LEASE_MEMORY, &exec->feed_memory);
+}
+
 static void feed_end(struct exec_stdin *f, int r, const struct warren_error *err)
 {
 	struct exec *exec = f->exec;
@@ -34,6 +41,8 @@ static void feed_end(struct exec_stdin *f, int r, const struct warren_error *err
 	exec->feed_watch = loop_watch_free(exec->feed_watch);
 	exec->feeds = f->next;
 	exec->feeding -= f->size + FEED_COST;
+	if (!exec->feeds)
+		feed_release(exec);
 	f->done(f->ctx, r, err);
 	free(f);
 	feed_next(exec);
@@ -118,7 +127,7 @@ void feed_stop(struct exec *exec)
 		return;
 	exec->feed_watch = loop_watch_free(exec->feed_watch);
 	exec->feeds = NULL;
-	exec->feeding = 0;
+	feed_release(exec);
 	(void)error_set(&err, EPIPE, "the exec has ended");
 	while (feeds) {
 		struct exec_stdin *f = feeds;
@@ -148,6 +157,8 @@ void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	}
 	f = malloc(sizeof(*f) + size);
 	if (!f) {
+		if (idle)
+			feed_release(exec);
 		done(ctx, error_errno(&err, ENOMEM, "write to stdin"), &err);
 		return;
 	}
@@ -160,4 +171,23 @@ void exec_feed(struct exec *exec, const void *data, size_t size, bool end,
 	exec->feeding += size + FEED_COST;
 	if (idle)
 		feed_next(exec);
+}
+
+void exec_feed_shared(struct exec *exec, const void *data, size_t size,
+		      service_done_fn done, void *ctx)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	/* Without its sandbox, the exec has ended: exec_feed() says so. */
+	if (exec->sandbox && lease_memory(exec->service, exec->sandbox->row.owner,
+					  exec->feeding + size + FEED_COST,
+					  &exec->feed_memory, &err) < 0) {
+		done(ctx,
+		     error_set(&err, ENOBUFS,
+			       "commands of the tenant do not read their stdin, and its "
+			       "memory for data that waits is used up"),
+		     &err);
+		return;
+	}
+	exec_feed(exec, data, size, false, done, ctx);
 }

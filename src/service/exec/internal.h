@@ -24,6 +24,7 @@ struct sandbox_execs {
 	/* sandbox_hibernate.c; NULL: the sandbox is not about to hibernate */
 	struct hibernate_op *hibernating;
 	unsigned main_starting; /* pending starts of the main command */
+	struct exec_away *away; /* execs that ended while no service ran */
 };
 
 /* The state of the module for the service. */
@@ -91,8 +92,9 @@ struct exec {
 	struct loop_timer *first_timer;
 	struct journal_hint end; /* position of the last known end */
 	struct net_loop *loop;
-	struct exec_stdin *feeds; /* data that waits to be written to stdin */
-	size_t feeding;           /* its bytes */
+	struct exec_stdin *feeds;            /* data that waits to be written to stdin */
+	size_t feeding;                      /* its bytes */
+	struct fair_quota_lease feed_memory; /* lease for them */
 	struct loop_watch *feed_watch;
 	uint64_t started; /* ns, monotonic */
 };
@@ -157,6 +159,7 @@ void exec_detach_all(struct sandbox *sandbox);
 void exec_disown(struct exec *exec);
 /* Finish the exec if its journal has a result. Returns whether there is one. */
 bool exec_finish_by_journal(struct exec *exec);
+void exec_forget_away(struct sandbox *sandbox, int64_t until);
 void exec_kill_disowned(struct sandbox *sandbox);
 
 /* journal_limit.c */

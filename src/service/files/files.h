@@ -180,6 +180,7 @@ struct walk_options {
 	 * unsorted.
 	 */
 	unsigned sorted;
+	bool whole;    /* a sorted directory with more entries fails with E2BIG */
 	bool nofollow; /* do not follow a link at the end of the path */
 	bool marks;    /* mark files with attributes: see files_scan() */
 	bool strict;   /* stop at a directory that cannot be read */

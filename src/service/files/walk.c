@@ -6,7 +6,8 @@
  * directories of the sandbox, even if files are renamed or replaced in the meantime. The
  * entries of a directory arrive in parts; the walk handles a part and enters its
  * directories before it requests the next part. If the entries must be sorted, the walk
- * first reads the whole directory, and keeps at most the requested number of entries.
+ * first reads the whole directory, and keeps at most the requested number of entries. The
+ * memory of large directories counts for the tenant.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 #include "base/buf.h"
 #include "net/loop.h"
-#include "service/files/files.h"
+#include "service/files/internal.h"
 
 /* Number of steps before other work has its turn; an entry takes several steps. */
 #define AT_ONCE      64
@@ -45,6 +46,7 @@ struct sorting {
 	struct walk *walk; /* NULL: gone */
 	struct level level;
 	unsigned sorted;
+	bool whole;
 	struct warren_error err;
 	int result;
 };
@@ -64,6 +66,7 @@ struct walk {
 	} state;
 	enum walk_say said;
 	bool stepping, stop;
+	struct fair_quota_lease memory; /* memory of all levels */
 	struct warren_error err;
 	struct loop_task turn;
 };
@@ -90,9 +93,23 @@ struct walk *walk_free(struct walk *w)
 	while (w->n > 0)
 		level_done(&w->levels[--w->n]);
 	loop_task_cancel(&w->turn);
+	lease_end(files_service(w->files), LEASE_MEMORY, &w->memory);
 	free(w->levels);
 	free(w);
 	return NULL;
+}
+
+/* Count the memory of all levels for the tenant. */
+static int walk_count(struct walk *w)
+{
+	const char *tenant = files_tenant(w->files); /* NULL: the sandbox is gone */
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		bytes += w->levels[i].data.len + w->levels[i].n * sizeof(uint32_t);
+	return tenant ? lease_memory(files_service(w->files), tenant, bytes, &w->memory,
+				     &w->err)
+		      : 0;
 }
 
 static int walk_push(struct walk *w, int fd)
@@ -154,13 +171,19 @@ static int walk_by_name(const void *a, const void *b, void *data)
 }
 
 /* Sort the entries, and keep only the first @sorted ones. */
-static int sort_level(struct level *l, unsigned sorted, struct warren_error *err)
+static int sort_level(struct level *l, unsigned sorted, bool whole,
+		      struct warren_error *err)
 {
 	struct buf kept = BUF_INIT(LEVEL_MAX);
 	int r = index_entries(l, err);
 
 	if (r < 0 || l->n == 0)
 		return r;
+	if (whole && (l->n > sorted || !l->ended))
+		return error_set(err, E2BIG,
+				 "the directory has more than %u entries, or very long "
+				 "names",
+				 sorted);
 	qsort_r(l->order, l->n, sizeof(*l->order), walk_by_name, l->data.data);
 	if (l->n <= sorted)
 		return 0;
@@ -200,7 +223,7 @@ static void sorting_work(void *ctx)
 {
 	struct sorting *s = ctx;
 
-	s->result = sort_level(&s->level, s->sorted, &s->err);
+	s->result = sort_level(&s->level, s->sorted, s->whole, &s->err);
 }
 
 static void sorting_done(void *ctx)
@@ -232,15 +255,17 @@ static int sort_soon(struct walk *w, struct level *l)
 	struct sorting *s = l->data.len > SORT_AT_ONCE ? calloc(1, sizeof(*s)) : NULL;
 
 	if (!s)
-		return sort_level(l, w->o.sorted, &w->err);
+		return sort_level(l, w->o.sorted, w->o.whole, &w->err);
 	s->walk = w;
 	s->sorted = w->o.sorted;
+	s->whole = w->o.whole;
+	s->level.ended = l->ended;
 	s->level.data = l->data;
 	s->level.order = l->order;
 	if (loop_work(files_loop(w->files), files_tenant(w->files), sorting_work,
 		      sorting_done, s) < 0) {
 		free(s);
-		return sort_level(l, w->o.sorted, &w->err);
+		return sort_level(l, w->o.sorted, w->o.whole, &w->err);
 	}
 	l->data = (struct buf)BUF_INIT(LEVEL_MAX);
 	l->order = NULL;
@@ -264,6 +289,8 @@ static int walk_load(struct walk *w, struct level *l, const struct files_answer 
 		return error_errno(&w->err, ENOMEM, "walk through '%s'", w->path);
 	if (!w->o.sorted)
 		return index_entries(l, &w->err);
+	if (walk_count(w) < 0)
+		return -w->err.code;
 	return l->ended || l->data.len > most ? sort_soon(w, l) : 0;
 }
 

@@ -40,6 +40,7 @@ struct watch {
 	bool charged; /* the inotify instance is charged to the tenant */
 	struct fair_quota_lease memory; /* memory of all paths */
 	uint64_t bytes;                 /* total size of all paths */
+	struct fair_quota_lease user;   /* watch_hold() */
 	struct warren_error full; /* why no more paths can be watched; code 0: they can */
 	struct watch_options o;
 	int fd;     /* the inotify */
@@ -64,6 +65,7 @@ static void watch_failed(struct watch *w, const struct warren_error *err)
 	if (w->dead)
 		return;
 	w->dead = true;
+	watch_pause(w, true);
 	w->o.failed(w->o.ctx, err);
 }
 
@@ -411,7 +413,6 @@ static void on_readable(void *ctx, unsigned events UNUSED)
 		(void)error_set(&err, EAGAIN,
 				"the process that watches the sandbox's files has ended; "
 				"watch again");
-		watch_pause(w, true);
 		watch_failed(w, &err);
 		return;
 	}
@@ -423,7 +424,16 @@ static void on_readable(void *ctx, unsigned events UNUSED)
 void watch_pause(struct watch *w, bool pause)
 {
 	if (w->reading)
-		(void)loop_watch_set(w->reading, pause || !w->ready ? 0 : LOOP_READ);
+		(void)loop_watch_set(w->reading,
+				     pause || !w->ready || w->dead ? 0 : LOOP_READ);
+}
+
+int watch_hold(struct watch *w, uint64_t bytes, struct warren_error *err)
+{
+	/* Memory that was freed is given back. */
+	if (bytes < w->user.n / 4)
+		lease_end(w->service, LEASE_MEMORY, &w->user);
+	return lease_memory(w->service, w->tenant, bytes, &w->user, err);
 }
 
 struct watch *watch_free(struct watch *w)
@@ -447,6 +457,7 @@ struct watch *watch_free(struct watch *w)
 	if (w->charged)
 		fair_quota_give(&service_files(w->service)->watches, w->tenant, 1);
 	lease_end(w->service, LEASE_MEMORY, &w->memory);
+	lease_end(w->service, LEASE_MEMORY, &w->user);
 	free(w->tenant);
 	free(w->moved);
 	free(w->root);

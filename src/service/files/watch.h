@@ -48,5 +48,10 @@ struct watch *watch_new(struct files *f, const struct watch_options *options,
 struct watch *watch_free(struct watch *w);
 /* While paused, the service reads no events: the kernel keeps them, up to its limit. */
 void watch_pause(struct watch *w, bool pause);
+/*
+ * Count @bytes of memory that the user of the watch keeps, in total, for the tenant.
+ * -EUSERS: the tenant cannot have so much.
+ */
+int watch_hold(struct watch *w, uint64_t bytes, struct warren_error *err) MUST_CHECK;
 
 #endif /* SERVICE_FILES_WATCH_H */

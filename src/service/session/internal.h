@@ -186,4 +186,7 @@ void session_marker_make(const struct service *s, const char *session, uint64_t 
 /* session_restore.c: load the sessions of an earlier process from the database. */
 void session_restore_all(struct sandbox *sandbox);
 
+/* session_stop.c: kill the shell of a session that is closed. */
+void session_end_shell(struct exec *exec, service_done_fn done, void *ctx);
+
 #endif /* SERVICE_SESSION_INTERNAL_H */

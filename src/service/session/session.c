@@ -785,7 +785,7 @@ void session_close(struct session *session, service_done_fn done, void *ctx)
 	if (exec_row(exec)->ended || exec_lost(exec))
 		done(ctx, 0, NULL);
 	else
-		exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, done, ctx);
+		session_end_shell(exec, done, ctx);
 	session_free(session);
 }
 

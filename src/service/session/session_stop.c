@@ -10,7 +10,9 @@
  * Each step is for commands that ignored the previous one. A command that cannot react,
  * or whose result cannot be read yet, gets more time: is_held_up().
  */
+#include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "service/session/internal.h"
@@ -255,4 +257,32 @@ void session_stop(struct session *session, bool all)
 	if (shellproto_running(session->codec) && !session->opened)
 		take_step(session, all ? SHELLPROTO_STEP_KILL_ALL : SHELLPROTO_STEP_KILL,
 			  0, false);
+}
+
+/* ------------------------------------------------------------- end of a closed session
+ */
+
+struct shell_end {
+	service_done_fn done;
+	void *ctx;
+};
+
+/* The shell has ended, or ends with its sandbox, for example by a hibernation. */
+static void shell_end_on_signal(void *ctx, int r, const struct warren_error *err)
+{
+	struct shell_end *e = ctx;
+	bool gone = r == -ESRCH || r == -ESTALE;
+
+	e->done(e->ctx, gone ? 0 : r, gone ? NULL : err);
+	free(e);
+}
+
+void session_end_shell(struct exec *exec, service_done_fn done, void *ctx)
+{
+	struct shell_end *e = malloc(sizeof(*e));
+
+	if (e)
+		*e = (struct shell_end){ .done = done, .ctx = ctx };
+	exec_signal(exec, SIGKILL, WARREN_WHOM_TREE, e ? shell_end_on_signal : done,
+		    e ? (void *)e : ctx);
 }

@@ -19,6 +19,7 @@
 
 #include "base/list.h"
 #include "base/snapshot_name.h"
+#include "db/template.h"
 #include "proto/warden_proto.h"
 #include "service/core/module.h"
 #include "service/core/sandbox_job.h"
@@ -331,7 +332,15 @@ void snapshot_delete(struct service *s, const char *tenant, const char *word, bo
 	int r = db_get_snapshot(s->db, tenant, word, &row, &err);
 	bool by_id = r == 0 && strcmp(word, row.id) == 0;
 	bool last = by_id || (r == 0 && !strchr(row.names, ','));
+	uint64_t tags = 0;
 
+	if (r == 0)
+		r = db_count_snapshot_tags(s->db, row.id, &tags, &err);
+	if (r == 0 && by_id && tags > 0)
+		r = error_set(&err, EBUSY,
+			      "the snapshot '%s' has the files of a template: delete the "
+			      "template instead",
+			      word);
 	if (r == 0 && last && row.users > 0 && !force)
 		r = snapshot_in_use(&row, word, &err);
 	if (r == 0)
@@ -341,7 +350,7 @@ void snapshot_delete(struct service *s, const char *tenant, const char *word, bo
 		return;
 	}
 	event_emit_snapshot(s, EVENT_SNAPSHOT_DELETED, tenant, word);
-	if (last && row.users == 0)
+	if (last && row.users == 0 && tags == 0)
 		snapshot_delete_if_dead(s, tenant, row.id, done, ctx);
 	else
 		done(ctx, 0, NULL);
@@ -703,7 +712,7 @@ static void snapshot_gc(struct service *s)
 		n++;
 	}
 	/* The database cannot be written to. */
-	if (m->more && n == 0)
+	if (n < all.n)
 		snapshot_retry(s);
 }
 

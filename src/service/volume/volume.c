@@ -2,7 +2,7 @@
 /*
  * volume.c - create and delete volumes, and complete operations of earlier processes
  *
- *	create	row `creating`; file; row `ready`; answer
+ *	create	row `creating`; file; its mode, if any; row `ready`; answer
  *	delete	row `deleting`; no file; no row; answer
  *
  * If a step fails, the volume is deleted at once; if the process dies, it is deleted when
@@ -32,6 +32,7 @@ struct volume_op {
 	char tenant[DB_NAME_MAX + 1], name[VOLUME_NAME_MAX + 1];
 	service_done_fn done; /* NULL: no callback */
 	void *ctx;
+	uint32_t mode;               /* of the new root directory; 0: the default */
 	struct warren_error failure; /* why a creation is being undone */
 };
 
@@ -175,8 +176,9 @@ void volume_delete(struct service *s, const char *tenant, const char *name,
 
 /* ---------------------------------------------------------------------- create */
 
-static void volume_on_created(void *ctx, const struct warren_error *failure,
-			      const char *data UNUSED, size_t size UNUSED, int fd UNUSED)
+/* Everything of the volume exists, or an error prevents that. */
+static void volume_on_complete(void *ctx, const struct warren_error *failure,
+			       const char *data UNUSED, size_t size UNUSED, int fd UNUSED)
 {
 	struct volume_op *op = ctx;
 	struct service *s = op->service;
@@ -196,6 +198,22 @@ static void volume_on_created(void *ctx, const struct warren_error *failure,
 	}
 	op->failure = err;
 	volume_op_delete(op);
+}
+
+static void volume_on_created(void *ctx, const struct warren_error *failure,
+			      const char *data, size_t size, int fd)
+{
+	struct volume_op *op = ctx;
+	struct warden_proto_volume m = { .verb = WIRE_VOLUME_CHANGE,
+					 .flags = WIRE_VOLUME_SET_MODE,
+					 .mode = op->mode,
+					 .path = "/" };
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	if (failure || !op->mode)
+		volume_on_complete(op, failure, data, size, fd);
+	else if (volume_op_ask(op, &m, volume_on_complete, &err) < 0)
+		volume_on_complete(op, &err, NULL, 0, -1);
 }
 
 static int volume_deny(struct service *s, const char *tenant, const char *what,
@@ -269,6 +287,7 @@ void volume_create(struct service *s, const struct volume_request *request,
 		done(ctx, -ENOMEM, &err);
 		return;
 	}
+	op->mode = request->mode;
 	r = volume_record(op, request, &m, &err);
 	if (r < 0) {
 		volume_op_end(op, r, &err);

@@ -26,6 +26,7 @@ struct volume_request {
 	const char *from;   /* copy this volume of the tenant; NULL: an empty volume */
 	uint64_t size;      /* of an empty volume */
 	const char *labels; /* a JSON object */
+	uint32_t mode;      /* of its root directory; 0: the default */
 	struct volume_quota quota;
 };
 

@@ -3,13 +3,14 @@
 
 The SDK resolves all names below localhost itself; for other requests, this program does it.
 """
+import asyncio
 import json
 import os
 import socket
 import urllib.error
 import urllib.request
 
-from e2b import Sandbox, Volume
+from e2b import AsyncSandbox, Sandbox, Volume
 from expect import done, eq
 
 RESOLVE = socket.getaddrinfo
@@ -25,6 +26,15 @@ def fetch(url):
     except urllib.error.HTTPError as e:
         with e:
             return e.code, e.read().decode()
+
+
+async def upload_at_once():
+    s = await AsyncSandbox.create()
+    try:
+        await asyncio.gather(*[s.files.write(f"part-{i}", "x" * 100000) for i in range(24)])
+        eq((await s.commands.run("cat part-* | wc -c")).stdout, "2400000\n")
+    finally:
+        await s.kill()
 
 
 def main():
@@ -57,4 +67,5 @@ def main():
 
 
 main()
+asyncio.run(upload_at_once())
 done()
