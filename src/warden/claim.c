@@ -5,8 +5,9 @@
  *
  * The number is kept in memory, and read again from these directories when it reaches the
  * maximum, at most once a second: sandboxes also end without the warden, and if the
- * number were too high, requests would be refused forever. It is never too low, because
- * only the request that destroyed a sandbox decreases it.
+ * number were too high, requests would be refused forever. A sandbox that a request
+ * creates or destroys at the time of the look counts once, whether its state file is
+ * there or not, because that request adds or subtracts it.
  */
 #include "warden/claim.h"
 
@@ -37,25 +38,43 @@ struct claims {
 			    unknown */
 	char *saved;     /* the directory with the saved files of those that hibernate */
 	uint64_t max, n;
-	uint64_t creating; /* sandboxes that are counted in n, but may have no state file
-			      yet */
-	uint64_t looked;   /* time of the last look at the directories, in ns */
+	uint64_t looked; /* time of the last look at the directories, in ns */
 };
+
+static const struct claim *claims_find(const struct claims *all, const char *id)
+{
+	const struct claim *c = all->first;
+
+	while (c && strcmp(c->id, id) != 0)
+		c = c->next;
+	return c;
+}
+
+static bool claims_counted(const struct claims *all, const char *id)
+{
+	const struct claim *c = claims_find(all, id);
+
+	return c && c->counted;
+}
 
 /*
  * Count the state files. A sandbox with a state file is complete; one without is being
  * created or prepared in advance.
  */
-static uint64_t count_states(const char *path)
+static uint64_t count_states(const struct claims *all)
 {
-	DIR *d = path ? opendir(path) : NULL;
+	DIR *d = all->sandboxes ? opendir(all->sandboxes) : NULL;
 	struct dirent *e;
 	uint64_t n = 0;
 
 	while (d && (e = readdir(d))) {
+		char id[ID_LEN + 1];
 		const char *dot = strchr(e->d_name, '.');
 
-		n += dot && dot - e->d_name == ID_LEN && strcmp(dot, STATE_SUFFIX) == 0;
+		if (!dot || dot - e->d_name != ID_LEN || strcmp(dot, STATE_SUFFIX) != 0)
+			continue;
+		(void)snprintf(id, sizeof(id), "%.*s", ID_LEN, e->d_name);
+		n += !claims_counted(all, id);
 	}
 	if (d)
 		(void)closedir(d);
@@ -63,10 +82,10 @@ static uint64_t count_states(const char *path)
 }
 
 /*
- * Count the sandboxes with saved files in @path. One that also has a state file in
- * @states is being saved or woken, and counted there.
+ * Count the sandboxes with saved files in @path. One that also has a state file is being
+ * saved or woken, and counted there.
  */
-static uint64_t count_saved_at(const char *path, const char *states)
+static uint64_t count_saved_at(const struct claims *all, const char *path)
 {
 	DIR *d = opendir(path);
 	struct dirent *e;
@@ -75,9 +94,9 @@ static uint64_t count_saved_at(const char *path, const char *states)
 	while (d && (e = readdir(d))) {
 		char name[PATH_MAX];
 
-		if (!id_valid(e->d_name))
+		if (!id_valid(e->d_name) || claims_counted(all, e->d_name))
 			continue;
-		(void)snprintf(name, sizeof(name), "%s/%s%s", states, e->d_name,
+		(void)snprintf(name, sizeof(name), "%s/%s%s", all->sandboxes, e->d_name,
 			       STATE_SUFFIX);
 		n += access(name, F_OK) < 0;
 	}
@@ -86,11 +105,11 @@ static uint64_t count_saved_at(const char *path, const char *states)
 	return n;
 }
 
-/* Each of the other backends has a directory in @path. */
-static uint64_t count_saved(const char *path, const char *states)
+/* Each of the other backends has a directory below that of the native one. */
+static uint64_t count_saved(const struct claims *all)
 {
-	DIR *d = path ? opendir(path) : NULL;
-	uint64_t n = d ? count_saved_at(path, states) : 0;
+	DIR *d = all->saved ? opendir(all->saved) : NULL;
+	uint64_t n = d ? count_saved_at(all, all->saved) : 0;
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
@@ -98,8 +117,8 @@ static uint64_t count_saved(const char *path, const char *states)
 
 		if (e->d_name[0] == '.' || id_valid(e->d_name))
 			continue;
-		(void)snprintf(name, sizeof(name), "%s/%s", path, e->d_name);
-		n += count_saved_at(name, states);
+		(void)snprintf(name, sizeof(name), "%s/%s", all->saved, e->d_name);
+		n += count_saved_at(all, name);
 	}
 	if (d)
 		(void)closedir(d);
@@ -108,7 +127,11 @@ static uint64_t count_saved(const char *path, const char *states)
 
 static uint64_t claims_look(const struct claims *all)
 {
-	return count_states(all->sandboxes) + count_saved(all->saved, all->sandboxes);
+	uint64_t n = count_states(all) + count_saved(all);
+
+	for (const struct claim *c = all->first; c; c = c->next)
+		n += c->counted;
+	return n;
 }
 
 struct claims *claims_new(const char *run_dir, const char *state_dir, uint64_t max)
@@ -143,15 +166,6 @@ struct claims *claims_free(struct claims *all)
 	free(all->saved);
 	free(all);
 	return NULL;
-}
-
-static const struct claim *claims_find(const struct claims *all, const char *id)
-{
-	const struct claim *c = all->first;
-
-	while (c && strcmp(c->id, id) != 0)
-		c = c->next;
-	return c;
 }
 
 int claims_take(struct claims *all, struct claim *claim, const char *id, bool brief)
@@ -192,7 +206,7 @@ void claims_drop(struct claims *all, struct claim *claim)
 	(void)pthread_mutex_unlock(&all->lock);
 }
 
-int claims_count(struct claims *all)
+int claims_count(struct claims *all, struct claim *claim)
 {
 	int r = 0;
 
@@ -203,29 +217,36 @@ int claims_count(struct claims *all)
 	 * another.
 	 */
 	if (all->n >= all->max && clock_now() - all->looked >= LOOK_NS) {
-		all->n = claims_look(all) + all->creating;
+		all->n = claims_look(all);
 		all->looked = clock_now();
 	}
-	if (all->n >= all->max)
+	if (all->n >= all->max) {
 		r = -EDQUOT;
-	else
-		all->n++, all->creating++;
+	} else {
+		all->n++;
+		claim->counted = true;
+	}
 	(void)pthread_mutex_unlock(&all->lock);
 	return r;
 }
 
-void claims_created(struct claims *all, bool created)
+void claims_created(struct claims *all, struct claim *claim, bool created)
 {
 	(void)pthread_mutex_lock(&all->lock);
-	all->creating -= all->creating > 0;
-	if (!created)
+	if (claim->counted && !created)
 		all->n -= all->n > 0;
+	claim->counted = false;
 	(void)pthread_mutex_unlock(&all->lock);
 }
 
-void claims_destroyed(struct claims *all)
+void claims_destroying(struct claims *all, struct claim *claim)
 {
 	(void)pthread_mutex_lock(&all->lock);
-	all->n -= all->n > 0;
+	claim->counted = true;
 	(void)pthread_mutex_unlock(&all->lock);
+}
+
+void claims_destroyed(struct claims *all, struct claim *claim, bool destroyed)
+{
+	claims_created(all, claim, !destroyed);
 }

@@ -25,6 +25,7 @@ struct claim {
 	struct claim *next;
 	const char *id;
 	bool brief;
+	bool counted; /* its sandbox counts, whether or not there is a state file */
 };
 
 /*
@@ -49,11 +50,19 @@ int claims_take(struct claims *all, struct claim *claim, const char *id, bool br
 int claims_await(struct claims *all, const char *id);
 void claims_drop(struct claims *all, struct claim *claim);
 
-/* Count one more sandbox before it is created. -EDQUOT: the maximum is reached. */
-int claims_count(struct claims *all);
+/*
+ * Count one more sandbox before it is created, by the request that has @claim. -EDQUOT:
+ * the maximum is reached.
+ */
+int claims_count(struct claims *all, struct claim *claim);
 /* Record that the creation of a counted sandbox succeeded or failed. */
-void claims_created(struct claims *all, bool created);
-/* Record that a sandbox was destroyed. One that hibernates still counts. */
-void claims_destroyed(struct claims *all);
+void claims_created(struct claims *all, struct claim *claim, bool created);
+/* Record that the request that has @claim begins to destroy a sandbox that exists. */
+void claims_destroying(struct claims *all, struct claim *claim);
+/*
+ * Record that the sandbox was destroyed, or could not be. One that hibernates still
+ * counts.
+ */
+void claims_destroyed(struct claims *all, struct claim *claim, bool destroyed);
 
 #endif /* WARDEN_CLAIM_H */

@@ -53,9 +53,10 @@ struct work {
 	struct warden *w;
 	struct warren *engine; /* the engine of the request's backend */
 	int sock;
-	struct buf reply; /* data that follows struct warden_proto_reply */
-	int fd;           /* sent with the reply; -1: none */
-	int cancel;       /* end the request when this can be read; -1: never */
+	struct buf reply;    /* data that follows struct warden_proto_reply */
+	int fd;              /* sent with the reply; -1: none */
+	int cancel;          /* end the request when this can be read; -1: never */
+	struct claim *claim; /* of a request that changes a sandbox; otherwise NULL */
 };
 
 /* Find a sandbox without contacting it, so that the warden never waits for a process
@@ -162,7 +163,7 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 	if (saved < 0)
 		return saved;
 	counted = !saved;
-	r = counted ? claims_count(k->w->claims) : 0;
+	r = counted ? claims_count(k->w->claims, k->claim) : 0;
 	if (r < 0)
 		return error_set(err, -r,
 				 "this machine has %ju sandboxes, the maximum that the "
@@ -176,7 +177,7 @@ static int do_create(struct work *k, const void *msg, struct warren_error *err)
 		policy_close_mounts(mounts, spec.n_mounts);
 	}
 	if (counted)
-		claims_created(k->w->claims, r == 0);
+		claims_created(k->w->claims, k->claim, r == 0);
 	return r;
 }
 
@@ -196,10 +197,15 @@ static int do_connect(struct work *k, const void *msg, struct warren_error *err)
 static int warden_forget_saved(struct work *k, const char *id, struct warren_error *err)
 {
 	int saved = warren_has_saved(k->engine, id, err);
-	int r = saved < 0 ? saved : warren_forget_saved(k->engine, id, err);
+	int r;
 
-	if (r == 0 && saved > 0)
-		claims_destroyed(k->w->claims);
+	if (saved < 0)
+		return saved;
+	if (saved > 0)
+		claims_destroying(k->w->claims, k->claim);
+	r = warren_forget_saved(k->engine, id, err);
+	if (saved > 0)
+		claims_destroyed(k->w->claims, k->claim, r == 0);
 	return r;
 }
 
@@ -224,9 +230,9 @@ static int warden_do_destroy(struct work *k, const void *msg, struct warren_erro
 		*err = why;
 		return r;
 	}
+	claims_destroying(k->w->claims, k->claim);
 	r = warren_destroy(sb, err);
-	if (r == 0)
-		claims_destroyed(k->w->claims);
+	claims_destroyed(k->w->claims, k->claim, r == 0);
 	return r;
 }
 
@@ -564,7 +570,9 @@ static int carry_out_one(struct work *k, const void *msg, struct warren_error *e
 	if (r < 0)
 		return error_set(err, -r, "sandbox '%s' is already being changed",
 				 warden_proto_id(msg));
+	k->claim = &claim;
 	r = permitted[h->type].run(k, msg, err);
+	k->claim = NULL;
 	claims_drop(k->w->claims, &claim);
 	return r;
 }
