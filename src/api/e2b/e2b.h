@@ -57,7 +57,9 @@ struct e2b {
 	struct loop_timer *timer;       /* forgets processes that ended */
 	bool sweeps;                    /* that timer is set */
 	struct loop_timer *watch_timer; /* forgets unused watchers */
-	struct e2b_search_budget search_budgets[E2B_BUCKETS];
+	struct e2b_search_budget search_budgets[E2B_BUCKETS]; /* signature.c */
+	struct e2b_search_budget search_total;                /* of all of them */
+	size_t searches;                                      /* in progress */
 };
 
 int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err) MUST_CHECK;

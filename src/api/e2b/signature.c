@@ -5,8 +5,9 @@
  * A signature covers the path, the operation, the user and the access token of the
  * sandbox. On a host that all sandboxes share, such a URL does not name the sandbox; then
  * it is the one whose token gives this signature. All tokens have to be tried, on another
- * thread. Since anyone can request that, each address has a budget of such tries, which a
- * search that finds its sandbox does not use up.
+ * thread. Since anyone can request that, each network has a budget of such tries, which a
+ * search that finds its sandbox does not use up. So have all networks together, because
+ * an attacker may have many.
  */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -24,8 +25,10 @@
 /* The work of a search, in tries of a token with a short path. */
 #define SEARCH_COST     1000  /* of any search */
 #define SEARCH_TRY_SIZE 512   /* bytes of the path for which a try counts once more */
-#define SEARCH_BUDGET   40000 /* of an address that has used none */
+#define SEARCH_BUDGET   40000 /* of a network that has used none */
 #define SEARCH_REFILL   20    /* per millisecond */
+#define SEARCH_TOTAL    8     /* budgets of one network that all have together */
+#define SEARCH_WAITING  64    /* maximum number of searches that have not ended */
 
 /* The parameters of the URL. */
 struct signature {
@@ -113,29 +116,37 @@ struct search {
 	const char *match; /* NULL: none */
 };
 
-/* Some addresses share a budget. */
+/*
+ * An address of IPv6 is the choice of its owner, who has at least a network of 64 bits.
+ * Some networks share a budget; which ones, no client can find out.
+ */
 static struct e2b_search_budget *search_budget(struct e2b *e,
 					       const struct http_peer *peer)
 {
-	uint32_t hash = 2166136261U;
+	const struct in6_addr *a = &peer->address;
+	unsigned char raw[sizeof(e->key) + sizeof(a->s6_addr)];
+	unsigned char hash[SHA256_DIGEST_LENGTH];
+	size_t n = IN6_IS_ADDR_V4MAPPED(a) ? sizeof(a->s6_addr) : 8;
 
-	for (size_t i = 0; i < sizeof(peer->address.s6_addr); i++)
-		hash = (hash ^ peer->address.s6_addr[i]) * 16777619U;
-	return &e->search_budgets[hash % E2B_BUCKETS];
+	(void)memcpy(raw, e->key, sizeof(e->key));
+	(void)memcpy(raw + sizeof(e->key), a->s6_addr, n);
+	(void)SHA256(raw, sizeof(e->key) + n, hash);
+	OPENSSL_cleanse(raw, sizeof(raw));
+	return &e->search_budgets[hash[0] % E2B_BUCKETS];
 }
 
-/* Whether the address may request a search now. */
-static bool search_is_allowed(struct e2b_search_budget *b)
+/* Whether a search may begin now; @share: how many budgets of a network @b is. */
+static bool search_is_allowed(struct e2b_search_budget *b, int64_t share)
 {
-	int64_t now = service_time();
+	int64_t now = service_time(), max = SEARCH_BUDGET * share;
 
 	if (now > b->at)
-		b->used -= now - b->at > SEARCH_BUDGET ? b->used
-						       : (now - b->at) * SEARCH_REFILL;
+		b->used -= now - b->at > max ? b->used
+					     : (now - b->at) * SEARCH_REFILL * share;
 	if (b->used < 0)
 		b->used = 0;
 	b->at = now;
-	return b->used < SEARCH_BUDGET;
+	return b->used < max;
 }
 
 static int64_t search_cost(const struct search *s)
@@ -186,8 +197,11 @@ static void search_done(void *ctx)
 	struct search *s = ctx;
 	struct call *c = s->call;
 
-	if (s->match)
+	s->e2b->searches--;
+	if (s->match) {
 		s->budget->used -= s->cost;
+		s->e2b->search_total.used -= s->cost;
+	}
 	if (c->req && s->match)
 		s->found(c, s->match);
 	else if (c->req)
@@ -222,19 +236,24 @@ void e2b_find_signed(struct call *c, void (*found)(struct call *c, const char *i
 		return;
 	}
 	s->budget = search_budget(s->e2b, c->req->peer);
-	if (!search_is_allowed(s->budget)) {
+	if (s->e2b->searches >= SEARCH_WAITING || !search_is_allowed(s->budget, 1) ||
+	    !search_is_allowed(&s->e2b->search_total, SEARCH_TOTAL)) {
 		free(s);
-		e2b_refuse(c, 429,
-			   "there were too many invalid signatures: try again later, or "
-			   "name the sandbox in the header E2b-Sandbox-Id");
+		e2b_refuse(
+			c, 429,
+			"too many signatures are being searched for, or were invalid: try again later, or "
+			"name the sandbox in the header E2b-Sandbox-Id");
 		return;
 	}
 	s->call = call_ref(c);
 	service_each(service, search_add, s);
 	s->cost = search_cost(s);
 	s->budget->used += s->cost;
+	s->e2b->search_total.used += s->cost;
+	s->e2b->searches++;
 	/* All clients without a token take turns with each other, not with tenants. */
 	if (loop_work(service_loop(service), "", search_work, search_done, s) < 0) {
+		s->e2b->searches--;
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		call_unref(c);
 		free(s->ids);
