@@ -2,7 +2,6 @@
 /* errors.c - error codes, their HTTP statuses, and the format of all errors */
 #include "api/errors.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -103,26 +102,6 @@ int api_error_set(struct api_error *err, enum api_code code, const char *fmt, ..
 	(void)vsnprintf(err->message, sizeof(err->message), fmt, ap);
 	va_end(ap);
 	return -EBADMSG;
-}
-
-void api_error_hide_dir(char *text, const char *dir)
-{
-	size_t n = strlen(dir);
-
-	while (n > 0 && dir[n - 1] == '/')
-		n--;
-	if (n == 0)
-		return;
-	for (char *at = text; (at = memmem(at, strlen(at), dir, n)) != NULL;) {
-		const char *end = at + n + strspn(at + n, "/");
-
-		/* The name of another directory begins or ends like it. */
-		if ((at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '/')) ||
-		    (end == at + n && (isalnum((unsigned char)*end) || *end == '-')))
-			at += n;
-		else
-			(void)memmove(at, end, strlen(end) + 1);
-	}
 }
 
 int api_error_from(struct api_error *err, const struct warren_error *engine)

@@ -33,11 +33,6 @@ struct api_error {
 };
 
 /*
- * Remove the directory of the service @dir from all paths in @text, so that a client does
- * not learn where the service has its files: "/var/lib/warren/x" becomes "x".
- */
-void api_error_hide_dir(char *text, const char *dir);
-/*
  * Set @err, without details. Returns -EBADMSG, so that a caller can refuse in one
  * statement.
  */

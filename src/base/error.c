@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,4 +47,24 @@ int error_wrap_(struct warren_error *err, const char *fmt, ...)
 	(void)vsnprintf(context, sizeof(context), fmt, ap);
 	va_end(ap);
 	return error_set(err, inner.code, "%s: %s", context, inner.msg);
+}
+
+void error_hide_dir(char *text, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n > 0 && dir[n - 1] == '/')
+		n--;
+	if (n == 0)
+		return;
+	for (char *at = text; (at = memmem(at, strlen(at), dir, n)) != NULL;) {
+		const char *end = at + n + strspn(at + n, "/");
+
+		/* The name of another directory begins or ends like it. */
+		if ((at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '/')) ||
+		    (end == at + n && (isalnum((unsigned char)*end) || *end == '-')))
+			at += n;
+		else
+			(void)memmove(at, end, strlen(end) + 1);
+	}
 }

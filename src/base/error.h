@@ -28,4 +28,10 @@ int error_errno_(struct warren_error *err, int code, const char *fmt, ...)
 #define error_wrap(...) error_negative(error_wrap_(__VA_ARGS__))
 int error_wrap_(struct warren_error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/*
+ * Remove the directory of the service @dir from all paths in @text, so that a client does
+ * not learn where the service has its files: "/var/lib/warren/x" becomes "x".
+ */
+void error_hide_dir(char *text, const char *dir);
+
 #endif /* BASE_ERROR_H */

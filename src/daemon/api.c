@@ -538,6 +538,16 @@ static void api_read_limits(const struct api_birth *b, struct service_options *o
 					     "/proc/sys/fs/inotify/max_user_watches");
 }
 
+/* Clients do not learn where these are. */
+static const char *const *private_dirs(const struct config *c)
+{
+	static const char *dirs[3];
+
+	dirs[0] = c->run_dir;
+	dirs[1] = c->state_dir;
+	return dirs;
+}
+
 static int open_all(struct api *a, struct api_word *word, struct warren_error *err)
 {
 	const struct api_birth *b = a->birth;
@@ -586,6 +596,7 @@ static int open_all(struct api *a, struct api_word *word, struct warren_error *e
 	options.secret_key = a->secret_key;
 	options.output_max = b->config->journal_all;
 	options.reuse = b->uid != b->owner;
+	options.private_dirs = private_dirs(c);
 	r = service_new(&options, &a->service, err);
 	if (r < 0)
 		return r;

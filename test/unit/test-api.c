@@ -272,11 +272,11 @@ TEST(paths_of_the_service_are_hidden)
 		char text[128];
 
 		(void)snprintf(text, sizeof(text), "%s", cases[i].text);
-		api_error_hide_dir(text, "/srv/w");
+		error_hide_dir(text, "/srv/w");
 		STREQ(text, cases[i].shown);
 		(void)snprintf(text, sizeof(text), "%s", cases[i].text);
-		api_error_hide_dir(text, "");
-		api_error_hide_dir(text, "/");
+		error_hide_dir(text, "");
+		error_hide_dir(text, "/");
 		STREQ(text, cases[i].text);
 	}
 }

@@ -483,6 +483,7 @@ struct e2b_context *context_new(struct e2b *e, const struct sandbox *sandbox,
 /* The kernel continues to run in its sandbox; the next process uses it. */
 static void context_leave(struct e2b_context *x)
 {
+	(void)context_ref(x); /* one that was removed may have only the timer's */
 	context_release_kernel(x);
 	while (x->first)
 		context_end_cell(x);
@@ -492,6 +493,7 @@ static void context_leave(struct e2b_context *x)
 	}
 	DLIST_REMOVE(x);
 	context_unlist(x);
+	context_unref(x);
 }
 
 void e2b_forget_contexts(struct e2b *e)

@@ -152,7 +152,11 @@ void context_end_cell(struct e2b_context *x)
 
 void context_fail_cell(struct e2b_context *x, const char *name, const char *why)
 {
-	cell_fail(x->first, name, why);
+	char shown[8192];
+
+	(void)snprintf(shown, sizeof(shown), "%s", why);
+	service_hide_dirs(x->e2b->v1->service, shown);
+	cell_fail(x->first, name, shown);
 	context_end_cell(x);
 }
 

@@ -172,12 +172,18 @@ static const char *rpc_code(const struct api_error *err)
 						: rpc_code_of(rest_status(err->code));
 }
 
-static void rpc_to_json(struct json *j, const char *key, const char *code,
-			const char *message)
+/* @c: the call; NULL: the server refused it, whose texts name no directories. */
+static void rpc_to_json(struct json *j, const struct call *c, const char *key,
+			const char *code, const char *message)
 {
+	char shown[1024];
+
+	(void)snprintf(shown, sizeof(shown), "%s", message);
+	if (c)
+		call_hide_dirs(c, shown);
 	json_open(j, key, '{');
 	json_str(j, "code", code);
-	json_str(j, "message", message);
+	json_str(j, "message", shown);
 	json_close(j, '}');
 }
 
@@ -197,20 +203,21 @@ static void show_unary(struct call *c, const char *code, const char *message)
 	};
 
 	count_unsupported(c, code);
-	rpc_to_json(&j, NULL, code, message);
+	rpc_to_json(&j, c, NULL, code, message);
 	c->answered = true;
 	(void)http_respond(c->req, code_status(code), headers, ARRAY_SIZE(headers),
 			   out.data, out.len);
 }
 
 /* Write the last message of a stream, with an error. */
-static void stream_to_json(struct buf *framed, const char *code, const char *message)
+static void stream_to_json(struct buf *framed, const struct call *c, const char *code,
+			   const char *message)
 {
 	AUTO_BUF struct buf out = BUF_INIT(8192);
 	struct json j = { .out = &out };
 
 	json_open(&j, NULL, '{');
-	rpc_to_json(&j, "error", code, message);
+	rpc_to_json(&j, c, "error", code, message);
 	json_close(&j, '}');
 	envelope_put(framed, ENVELOPE_LAST, out.data, out.len);
 }
@@ -220,7 +227,7 @@ void e2b_end_stream(struct call *c, const char *code, const char *message)
 	AUTO_BUF struct buf framed = BUF_INIT(8192);
 
 	count_unsupported(c, code);
-	stream_to_json(&framed, code, message);
+	stream_to_json(&framed, c, code, message);
 	envelope_begin(c);
 	(void)http_write(c->req, framed.data, framed.len);
 	(void)http_end(c->req);
@@ -328,10 +335,10 @@ void e2b_write_refusal(enum e2b_form form, struct http_refusal *refusal,
 		rest_to_json(body, refusal->status, NULL, refusal->message);
 		break;
 	case E2B_UNARY:
-		rpc_to_json(&j, NULL, code, refusal->message);
+		rpc_to_json(&j, NULL, NULL, code, refusal->message);
 		break;
 	case E2B_STREAM:
-		stream_to_json(body, code, refusal->message);
+		stream_to_json(body, NULL, code, refusal->message);
 		refusal->status = 200;
 		refusal->type = "application/connect+json";
 		break;

@@ -213,8 +213,8 @@ void mcp_tool_error(struct mcp_call *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	api_error_hide_dir(text, c->mcp->config->run_dir);
-	api_error_hide_dir(text, c->mcp->config->state_dir);
+	error_hide_dir(text, c->mcp->config->run_dir);
+	error_hide_dir(text, c->mcp->config->state_dir);
 	if (!c->tool) {
 		mcp_resource_error(c, text);
 		return;

@@ -129,8 +129,8 @@ void job_fail(struct job *job, const struct warren_error *err, const char *path)
 	if (!path || is_value(class)) {
 		struct warren_error shown = *err;
 
-		api_error_hide_dir(shown.msg, job->sx->config->run_dir);
-		api_error_hide_dir(shown.msg, job->sx->config->state_dir);
+		error_hide_dir(shown.msg, job->sx->config->run_dir);
+		error_hide_dir(shown.msg, job->sx->config->state_dir);
 		job_raise(job, class, shown.msg, strlen(shown.msg));
 		return;
 	}

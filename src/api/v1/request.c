@@ -95,12 +95,9 @@ void call_text(struct call *c, const char *type, const void *data, size_t size)
 
 void call_hide_dirs(const struct call *c, char *text)
 {
-	const struct config *config = c->v1->config;
-
 	if (c->req->peer->kind == HTTP_PEER_UNIX && !c->caller.token[0])
 		return;
-	api_error_hide_dir(text, config->run_dir);
-	api_error_hide_dir(text, config->state_dir);
+	service_hide_dirs(c->v1->service, text);
 }
 
 void call_error(struct call *c, const struct api_error *given)

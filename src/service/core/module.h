@@ -202,6 +202,7 @@ struct service {
 	void (*secret_changed)(void *ctx, const char *tenant, const char *name);
 	void *secret_ctx;
 	const char *const *backends;
+	const char *const *private_dirs;
 	struct warden_conn warden_conn;
 	/*
 	 * The service is ending: a connection error does not mean that a sandbox failed.

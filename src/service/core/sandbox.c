@@ -7,6 +7,7 @@
  * time in the order of the requests.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -253,6 +254,7 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	};
 	AUTO_EVENT_TX struct event_tx tx = { 0 };
 	struct sandbox_row after = sandbox->row;
+	char shown[sizeof(err->msg)];
 	int r = event_begin(sandbox->service, &tx, err), event = events[to];
 
 	if ((sandbox_state_is_stopped(sandbox->row.state) ||
@@ -260,6 +262,11 @@ int sandbox_move(struct sandbox *sandbox, enum sandbox_state to, const char *err
 	    to == SANDBOX_RUNNING)
 		event = EVENT_SANDBOX_STARTED;
 	after.state = to;
+	if (error) { /* clients read it; the log has the whole one */
+		(void)snprintf(shown, sizeof(shown), "%s", error);
+		service_hide_dirs(sandbox->service, shown);
+		error = shown;
+	}
 	if (r == 0)
 		r = db_move_sandbox(sandbox->service->db, sandbox->row.id,
 				    sandbox->row.state, to, error, service_time(), err);

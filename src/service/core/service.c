@@ -92,6 +92,12 @@ static void service_modules_close(struct service *s)
 	}
 }
 
+void service_hide_dirs(const struct service *s, char *text)
+{
+	for (size_t i = 0; s->private_dirs && s->private_dirs[i]; i++)
+		error_hide_dir(text, s->private_dirs[i]);
+}
+
 int service_new(const struct service_options *o, struct service **ret,
 		struct warren_error *err)
 {
@@ -106,6 +112,7 @@ int service_new(const struct service_options *o, struct service **ret,
 	s->secret_key = strdup(o->secret_key);
 	s->hooks = o->modules;
 	s->backends = o->backends;
+	s->private_dirs = o->private_dirs;
 	r = service_clock_run(s->db, o->run_id, o->run_since, &s->run_since, err);
 	if (r < 0) {
 		free(s->secret_key);

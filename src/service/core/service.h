@@ -89,6 +89,11 @@ struct service_options {
 	unsigned execs_max; /* execs kept in the database per sandbox */
 	/* Names of the backends, NULL-terminated; borrowed. */
 	const char *const *backends;
+	/*
+	 * Directories that errors which clients read must not name, NULL-terminated;
+	 * borrowed.
+	 */
+	const char *const *private_dirs;
 	/* The modules: service/modules.h; borrowed. */
 	const struct service_module *const *modules;
 	/* Limits of inotify(7) for all tenants: instances and watches; 0: the default. */
@@ -111,6 +116,8 @@ typedef void (*service_done_fn)(void *ctx, int r, const struct warren_error *err
 int service_new(const struct service_options *options, struct service **ret,
 		struct warren_error *err) MUST_CHECK;
 struct service *service_free(struct service *s);
+/* Remove the service's directories (.private_dirs) from a text for clients. */
+void service_hide_dirs(const struct service *s, char *text);
 /* Restore the sandboxes of an earlier process. Calls @done when all are restored. */
 int service_restore(struct service *s, service_done_fn done, void *ctx,
 		    struct warren_error *err) MUST_CHECK;

@@ -120,6 +120,7 @@ static void template_build_fail(struct template_build *b, const char *cause)
 	int r;
 
 	template_build_describe(b, cause, why);
+	service_hide_dirs(b->service, why);
 	template_log_add(&b->log, "error", why, strlen(why));
 	(void)snprintf(b->failed, sizeof(b->failed), "%zu", b->log.step);
 	b->row.step = b->log.step ? b->failed : "base";
