@@ -36,16 +36,16 @@ static int build_hash_sink(void *ctx, const void *data, size_t n)
 	return 0;
 }
 
-int build_store_layer(const struct store *s, struct store_new *layer,
-		      bool (*cancelled)(void), char ret_diff_id[REF_DIGEST_LEN + 1],
-		      struct warren_error *err)
+int build_store_finish(const struct store_new *layer, bool (*cancelled)(void),
+		       char ret_diff_id[REF_DIGEST_LEN + 1], uint64_t *ret_bytes,
+		       struct warren_error *err)
 {
 	AUTO_HASH struct hash *h = hash_new();
 	struct build_sink sink = { h, cancelled };
 	const struct layer_tar_options o = { .sink = build_hash_sink,
 					     .ctx = &sink,
 					     .max_bytes = OCI_BYTES_MAX };
-	char diff_id[REF_DIGEST_LEN + 1] = "sha256:", name[STORE_SHORT_LEN + 1];
+	char diff_id[REF_DIGEST_LEN + 1] = "sha256:";
 	struct layer_tar_result res;
 	int r = layer_tar_write(layer->fd, &o, &res, err);
 
@@ -56,12 +56,22 @@ int build_store_layer(const struct store *s, struct store_new *layer,
 	r = hash_end(h, diff_id + 7);
 	if (r < 0)
 		return error_errno(err, -r, "hash the layer");
+	r = store_sync_layer(layer, err);
+	if (r < 0)
+		return r;
 	(void)strcpy(ret_diff_id, diff_id);
-	if (store_layer(s, diff_id, name) == 0) {
-		store_drop_layer(s, layer);
-		return 0;
-	}
-	return store_keep_layer(s, layer, diff_id, res.bytes, err);
+	*ret_bytes = res.bytes;
+	return 0;
+}
+
+int build_store_layer(const struct store *s, struct store_new *layer, const char *diff_id,
+		      uint64_t bytes, struct warren_error *err)
+{
+	char name[STORE_SHORT_LEN + 1];
+
+	return store_layer(s, diff_id, name) == 0
+		       ? 0
+		       : store_keep_layer(s, layer, diff_id, bytes, err);
 }
 
 /* Return the layers of the parent as its manifest describes them: compressed blobs. */

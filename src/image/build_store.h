@@ -8,7 +8,7 @@
  *
  * The key is a hash of everything that the result of a step depends on. The image has no
  * name: `warren image prune` removes it, and garbage collection then removes the file.
- *The modification time of the file is that of the last use.
+ * The modification time of the file is that of the last use.
  */
 #ifndef IMAGE_BUILD_STORE_H
 #define IMAGE_BUILD_STORE_H
@@ -17,13 +17,19 @@
 #include "image/store_write.h"
 
 /*
- * Put a complete layer into the store, unless the store has the same one. The caller
- * holds the store's lock. It ends with -ECANCELED when @cancelled returns true (NULL:
+ * Compute the digest and size of a complete layer, and write it to disk. This takes long,
+ * so it needs no lock. It ends with -ECANCELED when @cancelled returns true (NULL:
  * never).
  */
-int build_store_layer(const struct store *s, struct store_new *layer,
-		      bool (*cancelled)(void), char ret_diff_id[REF_DIGEST_LEN + 1],
-		      struct warren_error *err) MUST_CHECK;
+int build_store_finish(const struct store_new *layer, bool (*cancelled)(void),
+		       char ret_diff_id[REF_DIGEST_LEN + 1], uint64_t *ret_bytes,
+		       struct warren_error *err) MUST_CHECK;
+/*
+ * Put the layer into the store, unless the store has the same one. The caller holds the
+ * store's lock, and drops the layer later.
+ */
+int build_store_layer(const struct store *s, struct store_new *layer, const char *diff_id,
+		      uint64_t bytes, struct warren_error *err) MUST_CHECK;
 
 /*
  * Record an image with this configuration. @parent is the image whose layers are its

@@ -12,7 +12,7 @@
 #include "base/strv.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
-#include "image/store_write.h"
+#include "image/store_collect.h"
 #include "image/unpack_queue.h"
 
 #define PAUSE_MS 20 /* time between two tries to get a lock */
@@ -96,12 +96,14 @@ struct pull {
 	struct registry_blob *blobs; /* to fetch */
 	size_t *layer_of;            /* the layer that each blob belongs to */
 	size_t n_blobs;
+	struct store_claim claim;
 	struct warren_error failed; /* a worker's error that a callback noticed */
 };
 
-static void pull_done(struct pull *p)
+static void pull_done(struct pull *p, const struct store *s)
 {
 	oci_work_close(&p->work);
+	store_claim_end(s, &p->claim);
 	oci_manifest_done(&p->m);
 	store_image_done(&p->image);
 	buf_done(&p->manifest);
@@ -236,7 +238,8 @@ static int check_platform(const struct pull *p, const char *wanted,
 	return error_set(err, ENOENT, "it is for %s, not for %s", have, wanted);
 }
 
-static int pull_locked(struct pull *p, const struct store *s, const struct ref *ref,
+/* The registry may take its time, so the store is not locked. */
+static int pull_layers(struct pull *p, const struct store *s, const struct ref *ref,
 		       const struct oci_options *o, struct warren_error *err)
 {
 	struct registry_options ro = o->registry;
@@ -260,33 +263,34 @@ static int pull_locked(struct pull *p, const struct store *s, const struct ref *
 			err, EBADMSG,
 			"its manifest has %zu layers, but its configuration has %zu",
 			p->m.n_layers, n);
-	r = oci_work_plan(&p->work, p->image.layers, err);
+	r = oci_work_plan(&p->work, p->image.layers, &p->claim, err);
 	if (r == 0)
 		r = list_blobs(p, s, err);
-	if (r == 0)
-		r = fetch_layers(p, err);
-	return r < 0 ? r
-		     : oci_record(s, &p->image, p->manifest.data, p->config, ref, err);
+	return r < 0 ? r : fetch_layers(p, err);
 }
 
 int oci_pull(const struct store *s, const struct ref *ref, const struct oci_options *o,
 	     char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
 {
 	struct pull p = { .manifest = BUF_INIT(REGISTRY_MANIFEST_MAX),
-			  .image = { .lock = -1 } };
+			  .image = { .lock = -1 },
+			  .claim = STORE_CLAIM_NONE };
 	char text[REF_TEXT_MAX];
 	int r;
 
 	store_tidy(s, false);
 	r = oci_work_open(&p.work, s, o, err);
 	if (r == 0)
-		r = oci_lock(s, o, err);
+		r = pull_layers(&p, s, ref, o, err);
 	if (r == 0)
-		r = pull_locked(&p, s, ref, o, err);
+		r = oci_lock(s, o, err);
+	if (r == 0) {
+		r = oci_record(s, &p.image, p.manifest.data, p.config, ref, err);
+		store_unlock(s);
+	}
 	if (r == 0)
 		(void)strcpy(ret_id, p.image.id);
-	pull_done(&p);
-	store_unlock(s);
+	pull_done(&p, s);
 	if (r < 0) {
 		store_tidy(s, true);
 		ref_text(ref, text);

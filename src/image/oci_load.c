@@ -24,7 +24,7 @@
 #include "base/strv.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
-#include "image/store_write.h"
+#include "image/store_collect.h"
 #include "image/unpack.h"
 #include "image/unpack_queue.h"
 #include "os/mount.h"
@@ -134,7 +134,7 @@ static int open_layer(const struct loading *l, const char *name,
  */
 static int unpack_layers(const struct loading *l, const struct store_image *image,
 			 char *const *names, const struct oci_blob *declared,
-			 struct warren_error *err)
+			 struct store_claim *claim, struct warren_error *err)
 {
 	struct oci_work w = { 0 };
 	int r = oci_work_open(&w, l->store, l->options, err);
@@ -145,7 +145,7 @@ static int unpack_layers(const struct loading *l, const struct store_image *imag
 			"its manifest has %zu layers, but its configuration has %zu",
 			strv_len(names), strv_len(image->layers));
 	if (r == 0)
-		r = oci_work_plan(&w, image->layers, err);
+		r = oci_work_plan(&w, image->layers, claim, err);
 	for (size_t i = 0; r == 0 && i < w.n; i++) {
 		uint64_t size = 0;
 
@@ -197,11 +197,13 @@ static int name_image(const struct loading *l, const struct store_image *image,
 struct prepared {
 	struct store_image image;
 	char *manifest, *config;
+	struct store_claim claim;
 };
 
-static void prepared_free(struct prepared *list, size_t n)
+static void prepared_free(const struct store *s, struct prepared *list, size_t n)
 {
 	for (size_t i = 0; list && i < n; i++) {
+		store_claim_end(s, &list[i].claim);
 		store_image_done(&list[i].image);
 		free(list[i].manifest);
 		free(list[i].config);
@@ -222,7 +224,7 @@ static int prepare_docker(const struct loading *l, const struct oci_entry *e,
 	p->manifest = strdup(manifest);
 	if (!p->manifest)
 		return error_errno(err, ENOMEM, "read its manifest");
-	return unpack_layers(l, &p->image, e->layers, NULL, err);
+	return unpack_layers(l, &p->image, e->layers, NULL, &p->claim, err);
 }
 
 static int blob_names(const struct oci_manifest *m, char ***ret)
@@ -266,7 +268,7 @@ static int prepare_layout(const struct loading *l, const struct oci_entry *e,
 	if (r == 0 && blob_names(&m, &names) < 0)
 		r = error_errno(err, ENOMEM, "list its layers");
 	if (r == 0)
-		r = unpack_layers(l, &p->image, names, m.layers, err);
+		r = unpack_layers(l, &p->image, names, m.layers, &p->claim, err);
 	for (char **n = names; n && *n; n++)
 		free(*n);
 	free(names);
@@ -300,6 +302,26 @@ static int check_names(char *const *names, bool docker, struct warren_error *err
 	return 0;
 }
 
+/* Record and name images whose layers are complete. */
+static int load_record(const struct loading *l, struct prepared *list,
+		       const struct oci_entry *entries, size_t n,
+		       struct warren_error *err)
+{
+	int r = oci_lock(l->store, l->options, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct prepared *p = &list[i];
+
+		r = oci_record(l->store, &p->image, p->manifest, p->config, NULL, err);
+		if (r == 0)
+			r = name_image(l, &p->image, entries[i].names, err);
+	}
+	store_unlock(l->store);
+	return r;
+}
+
 /*
  * First do everything that may fail because of the archive, so that its images are loaded
  * completely or not at all.
@@ -311,20 +333,16 @@ static int load_entries(const struct loading *l, const struct oci_entry *entries
 	int r = list ? 0 : error_errno(err, ENOMEM, "list the images");
 
 	for (size_t i = 0; list && i < n; i++)
-		list[i].image.lock = -1;
+		list[i] = (struct prepared){ .image = { .lock = -1 },
+					     .claim = STORE_CLAIM_NONE };
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = check_names(entries[i].names, docker != NULL, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = docker ? prepare_docker(l, &entries[i], docker, &list[i], err)
 			   : prepare_layout(l, &entries[i], &list[i], err);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		struct prepared *p = &list[i];
-
-		r = oci_record(l->store, &p->image, p->manifest, p->config, NULL, err);
-		if (r == 0)
-			r = name_image(l, &p->image, entries[i].names, err);
-	}
-	prepared_free(list, n);
+	if (r == 0)
+		r = load_record(l, list, entries, n, err);
+	prepared_free(l->store, list, n);
 	return r;
 }
 
@@ -368,11 +386,7 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 	int r;
 
 	store_tidy(s, false);
-	r = oci_lock(s, o, err);
-	if (r < 0)
-		return r;
 	r = load_dir(&l, err);
-	store_unlock(s);
 	if (r < 0)
 		store_tidy(s, true);
 	return r;
@@ -405,15 +419,10 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	r = load_new_work(s, o, &spool, err);
 	if (r < 0)
 		return r;
-	/* The archive may arrive slowly, so the store is not locked yet. */
 	r = unpack_spool(fd, spool.fd, max_bytes(o), &watch, err);
-	if (r == 0)
-		r = oci_lock(s, o, err);
 	l.dir = spool.fd;
-	if (r == 0) {
+	if (r == 0)
 		r = load_dir(&l, err);
-		store_unlock(s);
-	}
 	store_drop_layer(s, &spool);
 	if (r < 0)
 		store_tidy(s, true);
@@ -584,6 +593,8 @@ int oci_import(const struct store *s, int fd, const struct ref *name,
 	if (r < 0)
 		return r;
 	r = import_unpack(s, fd, o, &layer, &res, err);
+	if (r == 0)
+		r = store_sync_layer(&layer, err);
 	if (r == 0)
 		r = oci_lock(s, o, err);
 	if (r == 0) {

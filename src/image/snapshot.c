@@ -209,9 +209,9 @@ int snapshot_record(const struct store *s, struct store_new *layer,
 	int r = snapshot_open_parent(&p, err);
 
 	if (r == 0 && layer)
-		r = build_store_layer(s, layer, NULL, p.diff_id, err);
+		r = build_store_finish(layer, NULL, p.diff_id, &p.size, err);
 	if (r == 0 && layer)
-		p.size = store_layer_size(s, p.diff_id);
+		r = build_store_layer(s, layer, p.diff_id, p.size, err);
 	if (r == 0)
 		r = snapshot_put(&p, name, ret_id, err);
 	if (layer)

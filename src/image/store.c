@@ -214,6 +214,11 @@ static int set_digest(char *field, const char *value)
 	return 0;
 }
 
+static int store_add_layer(char ***list, const char *value)
+{
+	return ref_digest_valid(value) ? strv_add(list, value) : -EBADMSG;
+}
+
 static int store_read_line(struct store_image *im, const char *key, const char *value)
 {
 	struct {
@@ -234,13 +239,14 @@ static int store_read_line(struct store_image *im, const char *key, const char *
 		{ "cmd", NULL, &im->cmd, NULL },
 		{ "volume", NULL, &im->volumes, NULL },
 		{ "label", NULL, &im->labels, NULL },
-		{ "layer", NULL, &im->layers, NULL },
 	};
 
 	if (strcmp(key, "size") == 0) {
 		im->size = strtoull(value, NULL, 10);
 		return 0;
 	}
+	if (strcmp(key, "layer") == 0)
+		return store_add_layer(&im->layers, value);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (strcmp(key, fields[i].key) != 0)
 			continue;
@@ -353,7 +359,14 @@ static int load_image(const struct store *s, const char *hex, struct store_image
 	n = fd_read_file_at(dir, "record", text, STORE_RECORD_MAX);
 	if (n < 0)
 		return (int)n;
+	/* Layers are at the end: a part of a record would look like fewer of them. */
+	if (n == 0 || strlen(text) != (size_t)n || text[n - 1] != '\n')
+		return -EBADMSG;
 	r = store_read_record(text, ret);
+	if (r == 0 && strcmp(ret->id + 7, hex) != 0) {
+		store_image_done(ret);
+		return -EBADMSG;
+	}
 	if (r == 0)
 		ret->lock = TAKE_FD(dir);
 	return r;
@@ -407,7 +420,7 @@ static int resolve_prefix(const struct store *s, const char *prefix,
 	while (d && (e = readdir(d))) {
 		if (strlen(e->d_name) != STORE_HEX_LEN ||
 		    strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
-		    (strlen(prefix) < STORE_HEX_LEN && is_snapshot(s, e->d_name)))
+		    is_snapshot(s, e->d_name))
 			continue;
 		found++;
 		(void)memcpy(hex, e->d_name, STORE_HEX_LEN + 1);
@@ -438,8 +451,12 @@ int store_find(const struct store *s, const char *text, struct store_image *ret,
 			return r;
 		r = resolve_ref(s, &ref, hex);
 	}
-	if (r == -ENOENT && looks_like_id(id))
+	if (r == -ENOENT && strlen(id) == STORE_HEX_LEN && looks_like_id(id)) {
+		(void)memcpy(hex, id, sizeof(hex)); /* no need to read the whole list */
+		r = 0;
+	} else if (r == -ENOENT && looks_like_id(id)) {
 		r = resolve_prefix(s, id, hex);
+	}
 	if (r == 0)
 		r = load_image(s, hex, ret);
 	if (r == -ENOENT)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_write.c - write layers, images and references into the store; collect garbage */
+/* store_write.c - write layers, images and references into the store */
 #include "image/store_write.h"
 
 #include <dirent.h>
@@ -18,12 +18,9 @@
 #include "base/snapshot_name.h"
 #include "image/copy.h"
 #include "image/escape.h"
+#include "image/store_internal.h"
 
-#define NEW_PREFIX     ".new-"
-#define LOCK_PREFIX    ".lock-"
-#define REMOVED_PREFIX ".removed-"
-#define JSON_MAX       (16U << 20)
-#define TIDY_MAX       1000 /* files of others that store_tidy() removes */
+#define JSON_MAX (16U << 20)
 
 int store_lock(const struct store *s, bool exclusive, bool wait)
 {
@@ -43,11 +40,11 @@ void store_unlock(const struct store *s)
 int store_lock_layer(const struct store *s, const char *diff_id)
 {
 	for (;;) {
-		char name[sizeof(LOCK_PREFIX) + 64];
+		char name[sizeof(STORE_LOCK_PREFIX) + 64];
 		AUTO_CLOSE int fd = -1;
 		struct stat a, b;
 
-		(void)snprintf(name, sizeof(name), LOCK_PREFIX "%s", diff_id + 7);
+		(void)snprintf(name, sizeof(name), STORE_LOCK_PREFIX "%s", diff_id + 7);
 		fd = openat(s->layers, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
 			    0600);
 		if (fd < 0)
@@ -72,7 +69,7 @@ int store_new_layer(const struct store *s, struct store_new *ret,
 	char id[ID_LEN + 1];
 
 	id_make(id);
-	(void)snprintf(ret->name, sizeof(ret->name), NEW_PREFIX "%s", id);
+	(void)snprintf(ret->name, sizeof(ret->name), STORE_NEW_PREFIX "%s", id);
 	if (mkdirat(s->data, ret->name, 0755) < 0)
 		return error_errno(err, errno, "create a directory for a layer");
 	ret->fd = openat(s->data, ret->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -95,9 +92,9 @@ int store_new_work(const struct store *s, struct store_new *ret, struct warren_e
 int store_open_new(const struct store *s, const char *name, struct store_new *ret,
 		   struct warren_error *err)
 {
-	const size_t n = strlen(NEW_PREFIX);
+	const size_t n = strlen(STORE_NEW_PREFIX);
 
-	if (strncmp(name, NEW_PREFIX, n) != 0 || !id_valid(name + n))
+	if (strncmp(name, STORE_NEW_PREFIX, n) != 0 || !id_valid(name + n))
 		return error_set(err, EINVAL, "'%.40s' is not a new layer", name);
 	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
 	ret->fd = openat(s->data, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -132,15 +129,19 @@ static int write_whole(int dir, const char *name, const char *text, size_t n)
 	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
 }
 
+/* Sync all files of the layer once; after that, its name may become visible. */
+int store_sync_layer(const struct store_new *layer, struct warren_error *err)
+{
+	return syncfs(layer->fd) < 0 ? error_errno(err, errno, "write a layer to disk")
+				     : 0;
+}
+
 int store_keep_layer(const struct store *s, struct store_new *layer, const char *diff_id,
 		     uint64_t size, struct warren_error *err)
 {
 	char name[STORE_SHORT_LEN + 1], target[16], text[32], file[80];
 	int r;
 
-	/* Sync all files of the layer once; after that, its name may become visible. */
-	if (syncfs(layer->fd) < 0)
-		return error_errno(err, errno, "write a layer to disk");
 	do {
 		make_short(name);
 		r = renameat2(s->data, layer->name, s->data, name, RENAME_NOREPLACE);
@@ -171,6 +172,28 @@ uint64_t store_layer_size(const struct store *s, const char *diff_id)
 
 /* ------------------------------------------------------------------ images */
 
+/* Replace the files of an image whose record cannot be read. */
+static int store_repair_image(const struct store *s, const char *id, int from)
+{
+	static const char *const files[] = { "manifest.json", "config.json", "record" };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct store_image image;
+	int r = 0;
+
+	if (store_find(s, id, &image, &ignored) == 0) {
+		store_image_done(&image);
+		return 0;
+	}
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++) {
+		char path[96];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", id + 7, files[i]);
+		if (renameat(from, files[i], s->images, path) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
 int store_put_image(const struct store *s, const struct store_image *image,
 		    const char *manifest, const char *config, struct warren_error *err)
 {
@@ -182,7 +205,7 @@ int store_put_image(const struct store *s, const struct store_image *image,
 
 	store_write_record(image, &record);
 	id_make(id);
-	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", id);
+	(void)snprintf(temp, sizeof(temp), STORE_NEW_PREFIX "%s", id);
 	if (record.full)
 		return error_set(err, E2BIG,
 				 "the configuration of the image is larger than %u MiB",
@@ -204,9 +227,8 @@ int store_put_image(const struct store *s, const struct store_image *image,
 		r = -errno;
 	/* The same image was already pulled, possibly by another process. */
 	if (r == 0 &&
-	    renameat2(s->images, temp, s->images, image->id + 7, RENAME_NOREPLACE) < 0 &&
-	    errno != EEXIST)
-		r = -errno;
+	    renameat2(s->images, temp, s->images, image->id + 7, RENAME_NOREPLACE) < 0)
+		r = errno == EEXIST ? store_repair_image(s, image->id, dir) : -errno;
 	copy_remove_tree(s->images, temp);
 	if (r == 0 && fsync(s->images) < 0)
 		r = -errno;
@@ -255,7 +277,7 @@ int store_tag(const struct store *s, const struct ref *ref, const char *id,
 		return r;
 	r = ref_file(ref, &name);
 	id_make(random);
-	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", random);
+	(void)snprintf(temp, sizeof(temp), STORE_NEW_PREFIX "%s", random);
 	(void)snprintf(text, sizeof(text), "%s\n", id);
 	if (r == 0)
 		r = write_whole(s->refs, temp, text, strlen(text));
@@ -292,7 +314,7 @@ int store_remove_image(const struct store *s, const char *id)
 		return -EBUSY;
 	/* Rename the image first, so that it is always either complete or garbage. */
 	id_make(random);
-	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", random);
+	(void)snprintf(temp, sizeof(temp), STORE_NEW_PREFIX "%s", random);
 	if (renameat(s->images, id + 7, s->images, temp) < 0)
 		return -errno;
 	copy_remove_tree(s->images, temp);
@@ -317,7 +339,7 @@ int store_read_json(const struct store *s, const char *id, const char *name, cha
 
 /* ----------------------------------------------------------------- lists */
 
-static DIR *open_list(int dir)
+DIR *store_open_list(int dir)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -327,7 +349,7 @@ static DIR *open_list(int dir)
 int store_each_ref(const struct store *s,
 		   int (*fn)(void *ctx, const char *ref, const char *id), void *ctx)
 {
-	DIR *d = open_list(s->refs);
+	DIR *d = store_open_list(s->refs);
 	struct dirent *e;
 	int r = 0;
 
@@ -351,7 +373,7 @@ int store_each_ref(const struct store *s,
 int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id),
 		     void *ctx)
 {
-	DIR *d = open_list(s->images);
+	DIR *d = store_open_list(s->images);
 	struct dirent *e;
 	int r = 0;
 
@@ -366,271 +388,5 @@ int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id)
 		r = fn(ctx, id);
 	}
 	(void)closedir(d);
-	return r;
-}
-
-/* ----------------------------------------------------------------- garbage collection */
-
-struct names {
-	char (*list)[65];
-	size_t n, cap;
-	bool failed;
-	const struct store *store;
-};
-
-static void store_write_note(struct names *all, const char *hex)
-{
-	if (all->n == all->cap) {
-		size_t cap = all->cap ? all->cap * 2 : 64;
-		void *grown = realloc(all->list, cap * sizeof(*all->list));
-
-		if (!grown) {
-			all->failed = true;
-			return;
-		}
-		all->list = grown;
-		all->cap = cap;
-	}
-	(void)snprintf(all->list[all->n++], sizeof(*all->list), "%.64s", hex);
-}
-
-static bool store_write_noted(const struct names *all, const char *name)
-{
-	for (size_t i = 0; i < all->n; i++)
-		if (strcmp(all->list[i], name) == 0)
-			return true;
-	return false;
-}
-
-static int note_layers(void *ctx, const char *id)
-{
-	struct names *all = ctx;
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct store_image image;
-
-	if (store_find(all->store, id, &image, &ignored) < 0)
-		return -EIO; /* an image that cannot be read may need any layer */
-	for (char **l = image.layers; *l; l++)
-		store_write_note(all, *l + 7);
-	store_image_done(&image);
-	return 0;
-}
-
-/* Let store_sweep() remove the directory @name of s->data. */
-static void store_set_aside(const struct store *s, const char *name,
-			    struct store_collected *by)
-{
-	char aside[sizeof(by->aside) + 16];
-
-	(void)snprintf(aside, sizeof(aside), "%s%u", by->aside, by->n_aside++);
-	if (renameat(s->data, name, s->data, aside) < 0)
-		copy_remove_large(s->data, name);
-}
-
-/* Remove directories that were set aside, with this prefix; @max: NULL: all of them. */
-static void store_sweep_part(const struct store *s, const char *prefix, uint64_t *max)
-{
-	DIR *d = open_list(s->data);
-	struct dirent *e;
-
-	while (d && (!max || *max > 0) && (e = readdir(d))) {
-		AUTO_CLOSE int fd = -1;
-
-		if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
-			continue;
-		fd = openat(s->data, e->d_name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		/* The lock belongs to this process, and ends with it. */
-		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-			continue;
-		if (max)
-			copy_remove_part(s->data, e->d_name, max);
-		else
-			copy_remove_large(s->data, e->d_name);
-	}
-	if (d)
-		(void)closedir(d);
-}
-
-void store_sweep(const struct store *s)
-{
-	store_sweep_part(s, REMOVED_PREFIX, NULL);
-}
-
-void store_tidy(const struct store *s, bool failed)
-{
-	struct store_collected found;
-	uint64_t max = TIDY_MAX;
-
-	if (store_lock(s, true, false) < 0)
-		return;
-	(void)store_collect(s, &found);
-	store_unlock(s);
-	if (failed)
-		store_sweep_part(s, found.aside, NULL);
-	else
-		store_sweep_part(s, REMOVED_PREFIX, &max);
-}
-
-/* Does a process still use this directory of store_new_work()? */
-static bool store_work_is_used(int dir, const char *name)
-{
-	AUTO_CLOSE int fd =
-		openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-}
-
-static void remove_new(const struct store *s, int dir, struct store_collected *ret)
-{
-	DIR *d = open_list(dir);
-	struct dirent *e;
-
-	while (d && (e = readdir(d))) {
-		if (strncmp(e->d_name, NEW_PREFIX, strlen(NEW_PREFIX)) != 0 ||
-		    store_work_is_used(dir, e->d_name))
-			continue;
-		if (dir == s->data)
-			store_set_aside(s, e->d_name, ret);
-		else
-			copy_remove_tree(dir, e->d_name);
-		ret->leftovers++;
-	}
-	if (d)
-		(void)closedir(d);
-}
-
-/*
- * An image without a record was damaged by another program: it cannot be run, and its
- * layers are unknown. If a process has opened it before, that process holds a lock, and
- * this function waits for it.
- */
-static int note_recordless(void *ctx, const char *id)
-{
-	struct names *all = ctx;
-	char path[96];
-
-	(void)snprintf(path, sizeof(path), "%s/record", id + 7);
-	if (faccessat(all->store->images, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    errno == ENOENT)
-		store_write_note(all, id + 7);
-	return 0;
-}
-
-static unsigned remove_recordless(const struct store *s)
-{
-	struct names found = { .store = s };
-	unsigned n = 0;
-
-	(void)store_each_image(s, note_recordless, &found);
-	for (size_t i = 0; i < found.n; i++) {
-		char id[REF_DIGEST_LEN + 1];
-
-		(void)snprintf(id, sizeof(id), "sha256:%.64s", found.list[i]);
-		n += store_remove_image(s, id) == 0;
-	}
-	free(found.list);
-	return n;
-}
-
-/* Is it "<hex>.size" of an unused layer? The layer's name may never have been created. */
-static bool is_size_of_unused(const struct names *used, const char *name)
-{
-	char hex[65];
-
-	if (strlen(name) != 64 + strlen(".size") || strcmp(name + 64, ".size") != 0)
-		return false;
-	(void)snprintf(hex, sizeof(hex), "%.64s", name);
-	return hex_is(hex, STORE_HEX_LEN) && !store_write_noted(used, hex);
-}
-
-/* Remove names of layers first, then directories without a name. */
-static void remove_layers(const struct store *s, const struct names *used,
-			  struct store_collected *ret)
-{
-	struct names kept = { 0 };
-	DIR *d = open_list(s->layers);
-	struct dirent *e;
-
-	while (d && (e = readdir(d))) {
-		char id[REF_DIGEST_LEN + 1], target[64] = "";
-
-		if (strncmp(e->d_name, LOCK_PREFIX, strlen(LOCK_PREFIX)) == 0)
-			(void)unlinkat(s->layers, e->d_name, 0);
-		if (!hex_is(e->d_name, STORE_HEX_LEN))
-			continue;
-		(void)!readlinkat(s->layers, e->d_name, target, sizeof(target) - 1);
-		if (store_write_noted(used, e->d_name)) {
-			store_write_note(&kept, target + 2);
-			continue;
-		}
-		(void)snprintf(id, sizeof(id), "sha256:%.64s", e->d_name);
-		ret->bytes += store_layer_size(s, id);
-		ret->layers++;
-		(void)unlinkat(s->layers, e->d_name, 0);
-	}
-	if (d)
-		rewinddir(d);
-	while (d && (e = readdir(d)))
-		if (is_size_of_unused(used, e->d_name))
-			(void)unlinkat(s->layers, e->d_name, 0);
-	if (d)
-		(void)closedir(d);
-	d = open_list(s->data);
-	while (d && !kept.failed && (e = readdir(d)))
-		if (e->d_name[0] != '.' && !store_write_noted(&kept, e->d_name))
-			store_set_aside(s, e->d_name, ret);
-	if (d)
-		(void)closedir(d);
-	free(kept.list);
-}
-
-/* Forget steps of builds whose images were removed. */
-static void remove_steps(const struct store *s)
-{
-	AUTO_CLOSE int dir = openat(s->images, STORE_BUILD_DIR,
-				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = dir < 0 ? NULL : open_list(dir);
-	struct dirent *e;
-
-	while (d && (e = readdir(d))) {
-		char id[REF_DIGEST_LEN + 2] = "";
-
-		if (e->d_name[0] == '.' ||
-		    fd_read_file_at(dir, e->d_name, id, sizeof(id)) < 0)
-			continue;
-		id[strcspn(id, "\n")] = '\0';
-		if (!ref_digest_valid(id) ||
-		    (faccessat(s->images, id + 7, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-		     errno == ENOENT))
-			(void)unlinkat(dir, e->d_name, 0);
-	}
-	if (d)
-		(void)closedir(d);
-	/* It stays as long as there are steps, or directories of cache mounts. */
-	if (dir >= 0)
-		(void)unlinkat(s->images, STORE_BUILD_DIR, AT_REMOVEDIR);
-}
-
-int store_collect(const struct store *s, struct store_collected *ret)
-{
-	struct names used = { .store = s };
-	char id[ID_LEN + 1];
-	int r;
-
-	*ret = (struct store_collected){ .leftovers = remove_recordless(s) };
-	id_make(id);
-	(void)snprintf(ret->aside, sizeof(ret->aside), REMOVED_PREFIX "%s-", id);
-	r = store_each_image(s, note_layers, &used);
-	if (r == 0 && used.failed)
-		r = -ENOMEM;
-	if (r == 0) {
-		remove_new(s, s->images, ret);
-		remove_new(s, s->refs, ret);
-		remove_new(s, s->data, ret);
-		remove_layers(s, &used, ret);
-		remove_steps(s);
-	}
-	free(used.list);
 	return r;
 }

@@ -3,7 +3,8 @@
  * store_write.h - add images to the store and remove them (store.h describes its layout)
  *
  * A process that adds an image holds the store's lock shared, from the first layer to the
- * reference. A process that collects garbage holds it exclusively, so that it does not
+ * reference, or while it claims layers, and again while it records their image. A process
+ * that collects garbage holds it exclusively (store_collect.h), so that it does not
  * remove an unpacked layer whose image is not complete yet. Each layer also has a lock
  * while it is fetched and unpacked: if two pulls need it, one waits and then finds it in
  * the store.
@@ -28,7 +29,8 @@ int store_lock_layer(const struct store *s, const char *diff_id);
 
 /*
  * A new layer: store_new_layer() creates an empty directory to unpack into; then
- * store_keep_layer() puts it into the store, or store_drop_layer() removes it.
+ * store_sync_layer() writes it to disk, which may take long and needs no lock, and
+ * store_keep_layer() puts it into the store; or store_drop_layer() removes it.
  */
 struct store_new {
 	char name[32];
@@ -46,13 +48,14 @@ int store_new_work(const struct store *s, struct store_new *ret,
 /* Open the new layer @name, which another process has created. */
 int store_open_new(const struct store *s, const char *name, struct store_new *ret,
 		   struct warren_error *err);
+int store_sync_layer(const struct store_new *layer, struct warren_error *err) MUST_CHECK;
 int store_keep_layer(const struct store *s, struct store_new *layer, const char *diff_id,
 		     uint64_t size, struct warren_error *err);
 void store_drop_layer(const struct store *s, struct store_new *layer);
 
 /*
  * Record an image. It is written to disk before it gets its name, so that it survives a
- * power failure.
+ * power failure. If the store has it, but cannot read it, it is repaired.
  */
 int store_put_image(const struct store *s, const struct store_image *image,
 		    const char *manifest, const char *config, struct warren_error *err);
@@ -71,33 +74,11 @@ int store_each_image(const struct store *s, int (*fn)(void *ctx, const char *id)
 /* Size of a layer's uncompressed archive; 0: unknown. */
 uint64_t store_layer_size(const struct store *s, const char *diff_id);
 
-/* Remove an image; -EBUSY: a sandbox uses it. store_collect() finds its layers. */
+/*
+ * Remove an image, even one that cannot be read; -EBUSY: a sandbox uses it.
+ * store_collect() finds its layers.
+ */
 int store_remove_image(const struct store *s, const char *id);
-
-struct store_collected {
-	unsigned images, layers, leftovers;
-	uint64_t bytes;
-	/* What was set aside: the beginning of the names, and their number. */
-	char aside[32];
-	unsigned n_aside;
-};
-/*
- * Remove layers that no image uses, and incomplete leftovers. Needs the exclusive lock,
- * but not for long: the files are set aside, and store_sweep() removes them.
- */
-int store_collect(const struct store *s, struct store_collected *ret);
-/*
- * Remove the files that were set aside, except those that another process removes. The
- * store must not be locked, because this may take minutes.
- */
-void store_sweep(const struct store *s);
-/*
- * For a process that adds an image: collect garbage, unless another process is adding
- * one. Before, remove only a few of the files that were set aside, because the client
- * should not wait for the removal of what others have left. After it has @failed, remove
- * all files that this call sets aside, among them its own.
- */
-void store_tidy(const struct store *s, bool failed);
 
 /* Read a JSON file of an image, "manifest.json" or "config.json". The caller frees it. */
 int store_read_json(const struct store *s, const char *id, const char *name, char **ret);

@@ -9,7 +9,6 @@
 
 #include "base/fd.h"
 #include "image/oci_internal.h"
-#include "image/store_write.h"
 
 #define WORKERS 2
 
@@ -79,9 +78,23 @@ int oci_work_open(struct oci_work *w, const struct store *s, const struct oci_op
 	return oci_foreman_start(&w->foreman, s, err);
 }
 
-int oci_work_plan(struct oci_work *w, char **diff_ids, struct warren_error *err)
+static int oci_work_claim(const struct oci_work *w, char **diff_ids,
+			  struct store_claim *claim, struct warren_error *err)
+{
+	int r = oci_lock(w->store, w->options, err);
+
+	if (r < 0)
+		return r;
+	r = store_claim_layers(w->store, diff_ids, claim, err);
+	store_unlock(w->store);
+	return r;
+}
+
+int oci_work_plan(struct oci_work *w, char **diff_ids, struct store_claim *claim,
+		  struct warren_error *err)
 {
 	size_t n = 0;
+	int r;
 
 	while (diff_ids[n])
 		n++;
@@ -99,7 +112,8 @@ int oci_work_plan(struct oci_work *w, char **diff_ids, struct warren_error *err)
 		w->state[i] =
 			(struct oci_work_layer){ .lock = -1, .blob = -1, .report = -1 };
 	}
-	return lock_layers(w, err);
+	r = oci_work_claim(w, diff_ids, claim, err);
+	return r < 0 ? r : lock_layers(w, err);
 }
 
 void oci_work_close(struct oci_work *w)

@@ -10,6 +10,7 @@
 #define IMAGE_UNPACK_QUEUE_H
 
 #include "image/oci.h"
+#include "image/store_collect.h"
 #include "image/unpack_spawner.h"
 
 struct oci_work_layer {
@@ -35,9 +36,12 @@ struct oci_work {
 int oci_work_open(struct oci_work *w, const struct store *s, const struct oci_options *o,
 		  struct warren_error *err);
 /*
- * Find out which of the configuration's @diff_ids are in the store, and lock the others.
+ * Claim the configuration's @diff_ids, find out which of them are in the store, and lock
+ * the others. The store must not be locked. Until the image is recorded, *@claim keeps
+ * its layers; the caller ends it.
  */
-int oci_work_plan(struct oci_work *w, char **diff_ids, struct warren_error *err);
+int oci_work_plan(struct oci_work *w, char **diff_ids, struct store_claim *claim,
+		  struct warren_error *err);
 void oci_work_close(struct oci_work *w);
 /* Create an empty, unnamed file in the store for a layer's archive. */
 int oci_work_file(const struct store *s, struct warren_error *err);

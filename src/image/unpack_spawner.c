@@ -41,6 +41,13 @@ enum {
 
 /* --------------------------------------------------------- code of the foreman */
 
+static int unpack_layer_lock(const struct store *s, struct warren_error *err)
+{
+	int r = store_lock(s, false, true);
+
+	return r < 0 ? error_errno(err, -r, "lock the image store") : 0;
+}
+
 /* Unpack an archive into a layer of the store; on failure, nothing is left. */
 static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max_bytes,
 			int blob, struct warren_error *err)
@@ -52,12 +59,22 @@ static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max
 						.settled = true,
 						.max_bytes = max_bytes };
 	struct unpack_result res;
-	int r = store_new_layer(s, &layer, err);
+	int r = unpack_layer_lock(s, err);
 
+	if (r == 0) {
+		r = store_new_work(s, &layer, err);
+		store_unlock(s);
+	}
 	if (r == 0)
 		r = unpack_archive(blob, layer.fd, &options, &res, err);
 	if (r == 0)
+		r = store_sync_layer(&layer, err);
+	if (r == 0)
+		r = unpack_layer_lock(s, err);
+	if (r == 0) {
 		r = store_keep_layer(s, &layer, diff_id, res.bytes, err);
+		store_unlock(s);
+	}
 	if (r < 0)
 		store_drop_layer(s, &layer);
 	return r;
@@ -68,12 +85,19 @@ _Noreturn static void unpack_spawner_work(const struct store *s,
 					  pid_t foreman)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
+	struct store own = *s;
 
 	(void)signal(SIGTERM, SIG_DFL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != foreman)
 		_exit(1);
-	if (unpack_layer(s, order->diff_id, order->max_bytes, fds[BLOB], &err) == 0)
+	/* Processes that share a descriptor share its lock, and could undo each other's.
+	 */
+	own.lock = openat(s->images, "lock", O_RDWR | O_CLOEXEC);
+	if (own.lock < 0)
+		(void)error_errno(&err, errno, "open the lock of the image store");
+	else if (unpack_layer(&own, order->diff_id, order->max_bytes, fds[BLOB], &err) ==
+		 0)
 		err = (struct warren_error)WARREN_ERROR_INIT;
 	(void)fd_write_all(fds[REPORT], &err, sizeof(err));
 	_exit(0);

@@ -4,6 +4,7 @@
  */
 #include "image/oci_export.h"
 #include "image/snapshot.h"
+#include "image/store_collect.h"
 #include "lib/durable-sandbox.h"
 
 static void snapshot_run(struct warren_sandbox *sb, const char *script)

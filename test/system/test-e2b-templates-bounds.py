@@ -6,15 +6,19 @@ import fcntl
 import os
 import signal
 import socket
+import sqlite3
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import MIB, test, eq, ok  # pylint: disable=wrong-import-position
-from build_world import Store, base_image, folder, layout  # pylint: disable=wrong-import-position
+from build_world import Image, Layer, Store, WAIT, base, base_image, folder, layout  # pylint: disable=wrong-import-position
 from fault_world import small_disk  # pylint: disable=wrong-import-position
 from mcp_stdio import run_alone  # pylint: disable=wrong-import-position
+from registry_server import Evil  # pylint: disable=wrong-import-position
+from registry_server import Image as ServerImage  # pylint: disable=wrong-import-position
 from serve_world import refused, until  # pylint: disable=wrong-import-position
 from template_world import COPY, TemplateWorld, archive, runs  # pylint: disable=wrong-import-position
 
@@ -217,6 +221,95 @@ def steps_of_builds_are_bounded():
             os.utime(f"{keys}/{name}", (old, old))
         eq(other.ended(other.build("theirs", "true"), None), ("ready", None))
         until(lambda: layer_bytes(other) < 1 << 20, "the end of all steps")
+
+
+def add_steps(world, tenant, n, age=0):
+    """Adds steps without layers to the cache of a tenant, which were used @age days ago; returns their names."""
+    images, names = f"{world.state}/images", [f"{age:02x}{i:062x}" for i in range(n)]
+    os.makedirs(f"{images}/build", exist_ok=True)
+    for i, name in enumerate(names):
+        os.mkdir(f"{images}/{name}")
+        with open(f"{images}/{name}/record", "w", encoding="ascii") as f:
+            f.write(f"warren-image 1\nid sha256:{name}\nsnapshot step:{tenant}\nsize 0\n")
+        with open(f"{images}/build/{name}", "w", encoding="ascii") as f:
+            f.write(f"sha256:{name}\n")
+        used = time.time() - age * 86400 - i
+        os.utime(f.name, (used, used))
+    return names
+
+
+@test
+def the_number_of_steps_is_bounded():
+    for config, limit in (("", 1000), ("quota: { snapshot_bytes: 20m }\n", 320)):
+        with TemplateWorld(config=config) as other:
+            def steps(names):
+                return [i for i, name in enumerate(names) if os.path.exists(f"{other.state}/images/{name}")]
+
+            eq(other.ended(other.build("first", "true")), ("ready", None))
+            mine, theirs = add_steps(other, "local", 1100, 1), add_steps(other, "other", 50, 2)
+            eq((len(steps(mine)), len(steps(theirs))), (1100, 50))  # positive control
+            eq(other.ended(other.build("second", "true")), ("ready", None))
+            until(lambda: not other.builder(), "the end of the build")
+            # The newest stay; a step of the build is one of those that are counted.
+            kept = steps(mine)
+            ok(limit - 10 < len(kept) < limit, f"{len(kept)} of at most {limit}")
+            eq(kept, list(range(len(kept))))
+            eq(len(steps(theirs)), 50)
+            ok(len(os.listdir(f"{other.state}/images/build")) < limit + 60, "the cache names removed steps")
+
+
+@test
+def steps_are_freed_while_the_store_is_in_use():
+    late = Layer({"late": "1"})
+    image, go, served = Image(base(), late), threading.Event(), ServerImage()
+    served.manifest, served.type, served.blobs = image.manifest, image.type, image.blobs()
+
+    def behave(request, _):
+        if request.path.endswith(late.digest):
+            go.wait(WAIT)
+        return False
+
+    with TemplateWorld(config="quota: { snapshot_bytes: 20m }\n") as other, Evil(served, behave) as registry:
+        pull = Store(other.state).start("image", "pull", "-q", f"{registry.ref}:latest")
+        try:
+            until(lambda: [x for x in registry.seen if x.path.endswith(late.digest)], "the pull")
+            for n in range(5):
+                eq(other.ended(other.build("steps", f"head -c 8000000 /dev/urandom >{n}")), ("ready", None))
+                eq(other.e2b("DELETE", "/templates/steps")[0], 204)
+                until(lambda: other.value("SELECT count(*) FROM snapshots") == 0, "the end of the snapshot")
+            eq(other.ended(other.build("small", "true")), ("ready", None))
+            until(lambda: 16000000 <= layer_bytes(other) <= 24 << 20, "the end of the oldest steps")
+            eq(pull.poll(), None)  # positive control: it still needs the store
+            go.set()
+            eq((pull.communicate(timeout=WAIT)[1], pull.returncode), (b"", 0))
+        finally:
+            go.set()
+            pull.kill()
+            pull.communicate()
+
+
+@test
+def the_end_of_a_failed_build_is_saved_without_its_log():
+    path = w().build("unsaved", "echo a log; sleep 3; exit 3")
+    w().logged(path, "a log")
+    trigger = "CREATE TRIGGER no_space BEFORE {} ON template_builds WHEN length(NEW.logs) > 0 BEGIN SELECT RAISE(ABORT, 'full'); END"
+    with contextlib.closing(sqlite3.connect(f"{w().state}/serve/warren.db", timeout=10)) as db:
+        db.execute(trigger.format("UPDATE"))
+        db.execute(trigger.format("INSERT").replace("no_space", "no_space2"))
+        db.commit()
+        try:
+            state, reason = w().ended(path)
+            eq((state, "exit status 3" in reason["message"], reason["step"]), ("error", True, "1"))
+            build = path.split("/")[-1]
+            eq(w().rows("SELECT logs, step, ended_at > 0 FROM template_builds WHERE id = ?", build), [("", "1", 1)])
+        finally:
+            db.execute("DROP TRIGGER no_space")
+            db.execute("DROP TRIGGER no_space2")
+            db.commit()
+    # Positive control: otherwise the log is saved, too.
+    path = w().build("saved", "echo a log; exit 3")
+    eq(w().ended(path)[0], "error")
+    ok("a log" in w().value("SELECT logs FROM template_builds WHERE id = ?", path.split("/")[-1]), "the log was not saved")
 
 
 @test

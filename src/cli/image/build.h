@@ -20,8 +20,9 @@
  * name that has only layers (build_store.h); the configuration is written once, at the
  * end of the target.
  *
- * While a layer is written, the build holds the store's lock. At other times, it holds
- * the lock of each image that it needs, so that they are not removed.
+ * The build holds the store's lock only while it adds a layer that is complete. At other
+ * times, it holds the lock of each image that it needs, so that they are not removed, and
+ * of the directory that it fills.
  */
 #ifndef CLI_IMAGE_BUILD_H
 #define CLI_IMAGE_BUILD_H
@@ -98,7 +99,7 @@ struct build_step {
 	struct hash *hash; /* the step's inputs are added to it */
 };
 
-/* Start a new layer, and lock the store. build_layer_end() unlocks it. */
+/* Start a new layer. The store is locked only while build_layer_end() adds it. */
 int build_layer_begin(struct build *b, struct store_new *ret,
 		      struct warren_error *err) MUST_CHECK;
 /*

@@ -18,6 +18,7 @@
 #include "cli/image/report.h"
 #include "cli/image/source.h"
 #include "image/copy.h"
+#include "image/store_collect.h"
 #include "image/unpack.h"
 #include "spec/machine.h"
 #include "spec/spec.h"

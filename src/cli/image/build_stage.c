@@ -23,17 +23,12 @@ bool build_cancelled(void)
 
 int build_layer_begin(struct build *b, struct store_new *ret, struct warren_error *err)
 {
-	int r = store_lock(&b->store, false, true);
+	int r = build_work_new(&b->store, ret, err);
 
-	if (r < 0)
-		return error_errno(err, -r, "lock the image store");
-	r = store_new_layer(&b->store, ret, err);
 	if (r == 0 && fchmod(ret->fd, 0755) < 0) {
 		r = error_errno(err, errno, "create a directory for a layer");
 		store_drop_layer(&b->store, ret);
 	}
-	if (r < 0)
-		store_unlock(&b->store);
 	return r;
 }
 
@@ -111,17 +106,26 @@ int build_layer_end(struct build_step *step, const char *key, struct store_new *
 	struct store *s = &step->b->store;
 	struct build_request *q = step->b->request;
 	char diff_id[REF_DIGEST_LEN + 1];
+	uint64_t bytes = 0;
 
 	if (r >= 0)
 		r = layer_check_host(&step->b->stages[step->k].image, layer->fd, err);
 	if (r >= 0)
-		r = build_store_layer(s, layer, build_cancelled, diff_id, err);
+		r = build_store_finish(layer, build_cancelled, diff_id, &bytes, err);
 	if (r >= 0 && q)
-		r = build_request_count(q, store_layer_size(s, diff_id), err);
-	if (r >= 0)
-		r = layer_record(step, key, diff_id, err);
+		r = build_request_count(q, bytes, err);
+	if (r >= 0) {
+		r = store_lock(s, false, true);
+		if (r < 0)
+			(void)error_errno(err, -r, "lock the image store");
+	}
+	if (r >= 0) {
+		r = build_store_layer(s, layer, diff_id, bytes, err);
+		if (r >= 0)
+			r = layer_record(step, key, diff_id, err);
+		store_unlock(s);
+	}
 	store_drop_layer(s, layer);
-	store_unlock(s);
 	return r;
 }
 

@@ -4,10 +4,11 @@
  *
  * Each step is an image without a name, so that the next build finds it (build_store.h).
  * Here, the steps of a tenant are removed, those that were not used for longest first,
- * until the layers that only they use have at most a given size. Layers that other images
- * use, too, are not counted: those are images of the machine, or snapshots, which have
- * quotas. Steps of all tenants are removed when they were not used for STEP_DAYS, because
- * a tenant may never build again.
+ * until there are at most STEPS_MAX, and the layers that only they use, with STEP_COST
+ * for each step, have at most a given size. Layers that other images use, too, are not
+ * counted: those are images of the machine, or snapshots, which have quotas. Steps of all
+ * tenants are removed when they were not used for STEP_DAYS, because a tenant may never
+ * build again.
  *
  * An image that a build uses is locked, and stays.
  */
@@ -19,9 +20,14 @@
 #include "base/strv.h"
 #include "cli/image/build.h"
 #include "cli/image/catalog.h"
+#include "image/store_collect.h"
 
 #define STEP_DAYS 14
 #define DAY_NS    (86400ULL * 1000000000ULL)
+#define STEPS_MAX 1000
+/* The files of its image, its layer's directory, and the time that each list of all
+ * images takes for it: more than an empty layer. */
+#define STEP_COST (64U << 10)
 
 struct step {
 	const struct store_image *image;
@@ -29,58 +35,121 @@ struct step {
 	bool own;      /* of the tenant */
 };
 
+struct steps_layer {
+	const char *id;
+	uint64_t size;
+	bool measured; /* the size is known */
+	bool kept;     /* by an image that stays */
+};
+
 struct steps {
 	const struct store *store;
 	struct catalog catalog;
 	struct step *list;
 	size_t n;
-	char **layers; /* that are kept anyway */
-	uint64_t bytes;
+	struct steps_layer *layers; /* of all images, each once, by id */
+	size_t n_layers;
+	uint64_t bytes; /* of the tenant's steps that stay */
+	size_t kept;    /* their number */
 };
 
 static void steps_done(struct steps *t)
 {
 	catalog_done(&t->catalog);
 	free(t->list);
-	t->layers = strv_free(t->layers);
+	free(t->layers);
 }
 
-static int steps_note_used(void *ctx, const char *id, uint64_t used)
-{
-	struct steps *t = ctx;
+/* ---------------------------------------------------------------------- layers */
 
-	for (size_t i = 0; i < t->n; i++)
-		if (strcmp(t->list[i].image->id, id) == 0 && used > t->list[i].used)
-			t->list[i].used = used;
+static int steps_layer_order(const void *a, const void *b)
+{
+	const struct steps_layer *x = a, *y = b;
+
+	return strcmp(x->id, y->id);
+}
+
+static int steps_list_layers(struct steps *t)
+{
+	const struct catalog *c = &t->catalog;
+	size_t n = 0, unique = 0;
+
+	for (size_t i = 0; i < c->n_images; i++)
+		n += strv_len(c->images[i].layers);
+	t->layers = calloc(n + 1, sizeof(*t->layers));
+	if (!t->layers)
+		return -ENOMEM;
+	n = 0;
+	for (size_t i = 0; i < c->n_images; i++)
+		for (char **l = c->images[i].layers; *l; l++)
+			t->layers[n++].id = *l;
+	qsort(t->layers, n, sizeof(*t->layers), steps_layer_order);
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || strcmp(t->layers[i].id, t->layers[unique - 1].id) != 0)
+			t->layers[unique++] = t->layers[i];
+	t->n_layers = unique;
 	return 0;
+}
+
+static struct steps_layer *steps_find_layer(const struct steps *t, const char *id)
+{
+	const struct steps_layer key = { .id = id };
+
+	return bsearch(&key, t->layers, t->n_layers, sizeof(*t->layers),
+		       steps_layer_order);
+}
+
+/* What the store would free without this image. */
+static uint64_t steps_weigh(const struct steps *t, const struct store_image *image)
+{
+	uint64_t bytes = STEP_COST;
+
+	for (char **name = image->layers; *name; name++) {
+		struct steps_layer *l = steps_find_layer(t, *name);
+
+		if (!l->kept && !l->measured)
+			l->size = store_layer_size(t->store, *name);
+		l->measured = true;
+		if (!l->kept)
+			bytes += l->size;
+	}
+	return bytes;
+}
+
+static void steps_keep(const struct steps *t, const struct store_image *image)
+{
+	for (char **l = image->layers; *l; l++)
+		steps_find_layer(t, *l)->kept = true;
+}
+
+/* ------------------------------------------------------------------------ steps */
+
+static int steps_by_id(const void *a, const void *b)
+{
+	const struct step *x = a, *y = b;
+
+	return strcmp(x->image->id, y->image->id);
 }
 
 static int steps_last_used_first(const void *a, const void *b)
 {
 	const struct step *x = a, *y = b;
 
-	return x->used == y->used ? 0 : x->used < y->used ? 1 : -1;
+	return x->used == y->used ? steps_by_id(a, b) : x->used < y->used ? 1 : -1;
 }
 
-/* Size of the layers of an image that are not kept anyway. */
-static uint64_t steps_weigh(const struct steps *t, const struct store_image *image)
+static int steps_note_used(void *ctx, const char *id, uint64_t used)
 {
-	uint64_t bytes = 0;
+	const struct steps *t = ctx;
+	struct store_image image;
+	const struct step key = { .image = &image };
+	struct step *step;
 
-	for (char **l = image->layers; l && *l; l++)
-		if (!strv_has_case(t->layers, *l))
-			bytes += store_layer_size(t->store, *l);
-	return bytes;
-}
-
-static int steps_keep(struct steps *t, const struct store_image *image)
-{
-	int r = 0;
-
-	for (char **l = image->layers; r == 0 && l && *l; l++)
-		if (!strv_has_case(t->layers, *l))
-			r = strv_add(&t->layers, *l);
-	return r;
+	(void)strcpy(image.id, id);
+	step = bsearch(&key, t->list, t->n, sizeof(*t->list), steps_by_id);
+	if (step && used > step->used)
+		step->used = used;
+	return 0;
 }
 
 /* Find the steps, and the layers of all other images. */
@@ -92,54 +161,64 @@ static int steps_read(struct steps *t, const char *tenant, struct warren_error *
 	if (r < 0)
 		return r;
 	t->list = calloc(t->catalog.n_images + 1, sizeof(*t->list));
-	if (!t->list)
+	if (!t->list || steps_list_layers(t) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < t->catalog.n_images; i++) {
+	for (size_t i = 0; i < t->catalog.n_images; i++) {
 		const struct store_image *image = &t->catalog.images[i];
 
 		if (strncmp(image->snapshot, BUILD_STEP, n) != 0)
-			r = steps_keep(t, image);
+			steps_keep(t, image);
 		else
 			t->list[t->n++] =
 				(struct step){ .image = image,
 					       .own = strcmp(image->snapshot + n,
 							     tenant) == 0 };
 	}
-	if (r == 0)
-		r = build_cache_each(t->store, steps_note_used, t);
+	qsort(t->list, t->n, sizeof(*t->list), steps_by_id);
+	r = build_cache_each(t->store, steps_note_used, t);
 	qsort(t->list, t->n, sizeof(*t->list), steps_last_used_first);
 	return r;
+}
+
+/* Is this one too many of the tenant's? Count it if not. */
+static bool steps_exceed(struct steps *t, const struct step *step, uint64_t max)
+{
+	uint64_t bytes = steps_weigh(t, step->image);
+
+	if (t->kept >= STEPS_MAX || bytes > max - t->bytes)
+		return true;
+	t->bytes += bytes;
+	t->kept++;
+	return false;
 }
 
 int build_steps_limit(const struct store *s, const char *tenant, uint64_t max)
 {
 	CLEANUP(steps_done) struct steps t = { .store = s };
+	struct store_collected collected = { 0 };
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	struct timespec now;
 	uint64_t oldest;
-	/* A step that no build can find may be one that is being recorded. */
-	bool alone = store_lock(s, true, false) == 0;
-	int r = steps_read(&t, tenant, &ignored), removed = 0;
+	bool alone = store_lock_soon(s) == 0;
+	int r = steps_read(&t, tenant, &ignored);
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	oldest = (uint64_t)now.tv_sec * 1000000000ULL - STEP_DAYS * DAY_NS;
 	for (size_t i = 0; r == 0 && i < t.n; i++) {
 		const struct step *step = &t.list[i];
-		uint64_t bytes = steps_weigh(&t, step->image);
-		bool old = step->used == 0 ? alone : step->used < oldest;
+		/* A step that no build can find may be one that is being recorded. */
+		bool may = alone || step->used > 0;
+		bool ends =
+			step->used < oldest || (step->own && steps_exceed(&t, step, max));
 
-		if ((old || (step->own && bytes > max - t.bytes)) &&
-		    store_remove_image(s, step->image->id) == 0) {
-			removed++;
-			continue;
-		}
-		if (step->own)
-			t.bytes += bytes < max - t.bytes ? bytes : max - t.bytes;
-		r = steps_keep(&t, step->image);
+		if (!ends || !may || store_remove_image(s, step->image->id) < 0)
+			steps_keep(&t, step->image);
 	}
-	if (alone)
+	/* Otherwise the next process that locks the store frees their layers. */
+	if (alone) {
+		(void)store_collect(s, &collected);
 		store_unlock(s);
-	if (removed > 0)
-		store_tidy(s, true);
+		store_sweep_collected(s, &collected);
+	}
 	return r;
 }

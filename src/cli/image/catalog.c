@@ -11,9 +11,9 @@
 
 #include "base/json.h"
 #include "base/snapshot_name.h"
+#include "cli/command.h"
 #include "cli/format.h"
 #include "cli/image/report.h"
-#include "image/store_write.h"
 
 struct reading {
 	const struct store *store;
@@ -29,21 +29,40 @@ static void *catalog_grow(void *list, size_t n, size_t size)
 	return reallocarray(list, n ? n * 2 : 16, size);
 }
 
+static int catalog_add_damaged(struct reading *r, const char *id, int code)
+{
+	struct catalog *c = r->catalog;
+	struct catalog_damaged *list =
+		catalog_grow(c->damaged, c->n_damaged, sizeof(*list));
+
+	if (!list)
+		return error_errno(r->err, ENOMEM, "list the images");
+	c->damaged = list;
+	list[c->n_damaged].code = -code;
+	(void)snprintf(list[c->n_damaged++].id, sizeof(list->id), "%s", id);
+	message_say("image",
+		    "cannot read image '%s' (%s); it is left out, and 'warren image rm "
+		    "%.19s' removes it",
+		    id, strerror(-code), id);
+	return 0;
+}
+
 static int add_image(void *ctx, const char *id)
 {
 	struct reading *r = ctx;
 	struct catalog *c = r->catalog;
 	struct store_image *list = catalog_grow(c->images, c->n_images, sizeof(*list));
+	struct warren_error why = WARREN_ERROR_INIT;
 	int got;
 
 	if (!list)
 		return error_errno(r->err, ENOMEM, "list the images");
 	c->images = list;
-	got = store_find(r->store, id, &list[c->n_images], r->err);
+	got = store_find(r->store, id, &list[c->n_images], &why);
 	if (got == -ENOENT)
 		return 0; /* it was removed in the meantime */
 	if (got < 0)
-		return got;
+		return catalog_add_damaged(r, id, got);
 	if (list[c->n_images].lock >= 0)
 		(void)close(TAKE_FD(list[c->n_images].lock));
 	c->n_images++;
@@ -84,6 +103,39 @@ static int catalog_by_name(const void *a, const void *b)
 	return strcmp(x->ref, y->ref);
 }
 
+static int catalog_by_id(const void *a, const void *b)
+{
+	const struct store_image *const *x = a, *const *y = b;
+
+	return strcmp((*x)->id, (*y)->id);
+}
+
+static int catalog_by_id_and_name(const void *a, const void *b)
+{
+	const struct catalog_name *const *x = a, *const *y = b;
+	int r = strcmp((*x)->id, (*y)->id);
+
+	return r ? r : strcmp((*x)->ref, (*y)->ref);
+}
+
+int catalog_index(struct catalog *c, struct warren_error *err)
+{
+	free(c->by_id);
+	free(c->names_by_id);
+	c->by_id = calloc(c->n_images + 1, sizeof(*c->by_id));
+	c->names_by_id = calloc(c->n_names + 1, sizeof(*c->names_by_id));
+	if (!c->by_id || !c->names_by_id)
+		return error_errno(err, ENOMEM, "list the images");
+	for (size_t i = 0; i < c->n_images; i++)
+		c->by_id[i] = &c->images[i];
+	for (size_t i = 0; i < c->n_names; i++)
+		c->names_by_id[i] = &c->names[i];
+	qsort(c->by_id, c->n_images, sizeof(*c->by_id), catalog_by_id);
+	qsort(c->names_by_id, c->n_names, sizeof(*c->names_by_id),
+	      catalog_by_id_and_name);
+	return 0;
+}
+
 int catalog_read(const struct store *s, struct catalog *ret, struct warren_error *err)
 {
 	struct catalog c = { 0 };
@@ -100,6 +152,11 @@ int catalog_read(const struct store *s, struct catalog *ret, struct warren_error
 		qsort(c.images, c.n_images, sizeof(*c.images), newest_first);
 	if (c.n_names > 0)
 		qsort(c.names, c.n_names, sizeof(*c.names), catalog_by_name);
+	r = catalog_index(&c, err);
+	if (r < 0) {
+		catalog_done(&c);
+		return r;
+	}
 	*ret = c;
 	return 0;
 }
@@ -112,24 +169,75 @@ void catalog_done(struct catalog *c)
 		free(c->names[i].ref);
 	free(c->images);
 	free(c->names);
+	free(c->damaged);
+	free(c->by_id);
+	free(c->names_by_id);
 	*c = (struct catalog){ 0 };
+}
+
+const struct catalog_name *const *catalog_names_of(const struct catalog *c,
+						   const char *id, size_t *ret_n)
+{
+	size_t first = 0, end = c->n_names, n = 0;
+
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+
+		if (strcmp(c->names_by_id[middle]->id, id) < 0)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	while (first + n < c->n_names && strcmp(c->names_by_id[first + n]->id, id) == 0)
+		n++;
+	*ret_n = n;
+	return c->names_by_id + first;
 }
 
 size_t catalog_count_names(const struct catalog *c, const char *id)
 {
-	size_t n = 0;
+	size_t n;
 
-	for (size_t i = 0; i < c->n_names; i++)
-		n += strcmp(c->names[i].id, id) == 0;
+	(void)catalog_names_of(c, id, &n);
 	return n;
 }
 
 const struct store_image *catalog_find(const struct catalog *c, const char *id)
 {
-	for (size_t i = 0; i < c->n_images; i++)
-		if (strcmp(c->images[i].id, id) == 0)
-			return &c->images[i];
+	struct store_image image;
+	const struct store_image *key = &image, **found;
+
+	(void)snprintf(image.id, sizeof(image.id), "%s", id);
+	found = bsearch(&key, c->by_id, c->n_images, sizeof(*c->by_id), catalog_by_id);
+	return found ? *found : NULL;
+}
+
+const struct catalog_damaged *catalog_find_damaged(const struct catalog *c,
+						   const char *id)
+{
+	for (size_t i = 0; i < c->n_damaged; i++)
+		if (strcmp(c->damaged[i].id, id) == 0)
+			return &c->damaged[i];
 	return NULL;
+}
+
+void catalog_warn_unknown(const char *command, const struct store_collected *by)
+{
+	if (by->unknown[0])
+		message_say(command,
+			    "image '%s' is damaged, and may need any layer, so no layers "
+			    "were removed; 'warren image rm %.19s' removes the image",
+			    by->unknown, by->unknown);
+}
+
+bool catalog_is_broken(const struct catalog_damaged *image)
+{
+	static const int broken[] = { EBADMSG, EFBIG, EIO, EISDIR, EUCLEAN };
+
+	for (size_t i = 0; i < ARRAY_SIZE(broken); i++)
+		if (image->code == broken[i])
+			return true;
+	return false;
 }
 
 bool catalog_repeats(const struct store_image *image, size_t before)
@@ -192,13 +300,14 @@ void catalog_describe(const struct store *s, const struct catalog *c,
 		      const struct store_image *image, struct json *j)
 {
 	char text[REF_TEXT_MAX];
+	size_t n;
+	const struct catalog_name *const *names = catalog_names_of(c, image->id, &n);
 
 	json_str(j, "id", image->id);
 	json_open(j, "names", '[');
-	for (size_t i = 0; i < c->n_names; i++)
-		if (strcmp(c->names[i].id, image->id) == 0 &&
-		    !(report_wanted() && snapshot_is_ref(c->names[i].ref)))
-			json_str(j, NULL, catalog_familiar(c->names[i].ref, text));
+	for (size_t i = 0; i < n; i++)
+		if (!(report_wanted() && snapshot_is_ref(names[i]->ref)))
+			json_str(j, NULL, catalog_familiar(names[i]->ref, text));
 	json_close(j, ']');
 	json_str(j, "digest", image->manifest);
 	json_str(j, "platform", image->platform);

@@ -88,10 +88,10 @@ static int add_up(const struct store *s, const struct catalog *c, struct totals 
 static const char *du_name_of(const struct catalog *c, const char *id,
 			      char text[REF_TEXT_MAX])
 {
-	for (size_t i = 0; i < c->n_names; i++)
-		if (strcmp(c->names[i].id, id) == 0)
-			return catalog_familiar(c->names[i].ref, text);
-	return "<none>";
+	size_t n;
+	const struct catalog_name *const *names = catalog_names_of(c, id, &n);
+
+	return n > 0 ? catalog_familiar(names[0]->ref, text) : "<none>";
 }
 
 static void du_put_table(const struct store *s, const struct catalog *c,

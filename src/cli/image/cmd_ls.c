@@ -8,7 +8,6 @@
 
 #include "base/json.h"
 #include "base/snapshot_name.h"
-#include "base/strv.h"
 #include "cli/common_options.h"
 #include "cli/format.h"
 #include "cli/image/catalog.h"
@@ -88,12 +87,13 @@ static struct row *make_rows(const struct catalog *c, const struct ls_options *o
 
 	for (size_t i = 0; rows && i < c->n_images; i++) {
 		const struct store_image *image = &c->images[i];
-		size_t before = n;
+		size_t named;
+		const struct catalog_name *const *names =
+			catalog_names_of(c, image->id, &named);
 
-		for (size_t k = 0; k < c->n_names; k++)
-			if (strcmp(c->names[k].id, image->id) == 0)
-				ls_fill(&rows[n++], image, c->names[k].ref, o);
-		if (n == before)
+		for (size_t k = 0; k < named; k++)
+			ls_fill(&rows[n++], image, names[k]->ref, o);
+		if (named == 0)
 			ls_fill(&rows[n++], image, NULL, o);
 	}
 	*ret_n = n;
@@ -173,9 +173,10 @@ static void ls_put_json(struct buf *out, const struct store *s, const struct cat
  * Snapshots belong to tenants, and the service lists each tenant's own. One that was
  * tagged is an image for all, without the reference that the service gave it.
  */
-static void ls_drop_snapshots(struct catalog *c)
+static int ls_drop_snapshots(struct catalog *c, struct warren_error *err)
 {
 	size_t kept = 0;
+	int r;
 
 	for (size_t i = 0; i < c->n_names; i++) {
 		if (snapshot_is_ref(c->names[i].ref))
@@ -184,6 +185,9 @@ static void ls_drop_snapshots(struct catalog *c)
 			c->names[kept++] = c->names[i];
 	}
 	c->n_names = kept;
+	r = catalog_index(c, err);
+	if (r < 0)
+		return r;
 	kept = 0;
 	for (size_t i = 0; i < c->n_images; i++) {
 		struct store_image *image = &c->images[i];
@@ -194,33 +198,44 @@ static void ls_drop_snapshots(struct catalog *c)
 			c->images[kept++] = *image;
 	}
 	c->n_images = kept;
+	return catalog_index(c, err);
 }
+
+struct ls_steps {
+	const struct catalog *catalog;
+	bool *are; /* for each image of the catalog */
+};
 
 static int ls_note_step(void *ctx, const char *id, uint64_t used UNUSED)
 {
-	return strv_add(ctx, id);
+	const struct ls_steps *steps = ctx;
+	const struct store_image *image = catalog_find(steps->catalog, id);
+
+	if (image)
+		steps->are[image - steps->catalog->images] = true;
+	return 0;
 }
 
 /* Steps of builds are images without a name, which are of interest to builds only. */
 static int ls_drop_steps(const struct store *s, struct catalog *c,
 			 struct warren_error *err)
 {
-	AUTO_STRV char **steps = NULL;
+	AUTO_FREE bool *are = calloc(c->n_images + 1, sizeof(*are));
+	struct ls_steps steps = { c, are };
 	size_t kept = 0;
 
-	if (build_cache_each(s, ls_note_step, &steps) < 0)
+	if (!are || build_cache_each(s, ls_note_step, &steps) < 0)
 		return error_errno(err, ENOMEM, "read the build cache");
 	for (size_t i = 0; i < c->n_images; i++) {
 		struct store_image *image = &c->images[i];
 
-		if (catalog_count_names(c, image->id) == 0 &&
-		    strv_has_case(steps, image->id))
+		if (are[i] && catalog_count_names(c, image->id) == 0)
 			store_image_done(image);
 		else
 			c->images[kept++] = *image;
 	}
 	c->n_images = kept;
-	return 0;
+	return catalog_index(c, err);
 }
 
 static int image_cmd_ls(int argc, char **argv)
@@ -242,9 +257,10 @@ static int image_cmd_ls(int argc, char **argv)
 	if (opened && r == 0 && !o.all)
 		r = ls_drop_steps(&s, &c, &err);
 	if (opened && r == 0 && report_wanted())
-		ls_drop_snapshots(&c);
+		r = ls_drop_snapshots(&c, &err);
 	/* If there is no store, there are no images. */
 	if (r < 0 && (opened || r != -ENOENT)) {
+		catalog_done(&c);
 		if (opened)
 			store_close(&s);
 		return image_fail(&image_ls, &err);

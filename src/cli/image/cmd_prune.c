@@ -14,7 +14,7 @@
 #include "cli/image/image.h"
 #include "image/build_store.h"
 #include "image/copy.h"
-#include "image/store_write.h"
+#include "image/store_collect.h"
 
 struct prune_options {
 	bool all;
@@ -57,7 +57,8 @@ static int remove_names(const struct store *s, const struct catalog *c, struct p
 		struct ref ref;
 		int r;
 
-		if (catalog_find(c, c->names[i].id))
+		if (catalog_find(c, c->names[i].id) ||
+		    catalog_find_damaged(c, c->names[i].id))
 			continue;
 		r = ref_parse(c->names[i].ref, &ref, err);
 		if (r == 0)
@@ -70,37 +71,51 @@ static int remove_names(const struct store *s, const struct catalog *c, struct p
 }
 
 /* Does the service keep the image as a snapshot? It removes it by itself. */
-static bool prune_is_ours(const struct catalog *c, const struct store_image *image)
+static bool prune_is_ours(const struct catalog *c, const char *id)
 {
-	for (size_t i = 0; image->snapshot[0] && i < c->n_names; i++)
-		if (strcmp(c->names[i].id, image->id) == 0 &&
-		    snapshot_is_ref(c->names[i].ref))
+	size_t n;
+	const struct catalog_name *const *names = catalog_names_of(c, id, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (snapshot_is_ref(names[i]->ref))
 			return true;
 	return false;
+}
+
+static int prune_remove(const struct store *s, const char *id, struct pruned *p,
+			struct warren_error *err)
+{
+	int r = store_remove_image(s, id);
+
+	if (r == -EBUSY) {
+		p->busy++;
+		return 0;
+	}
+	if (r < 0 && r != -ENOENT)
+		return error_errno(err, -r, "remove image '%s'", id);
+	p->images++;
+	buf_printf(&p->ids, "%s\n", id);
+	return 0;
 }
 
 static int remove_images(const struct store *s, const struct catalog *c, bool all,
 			 struct pruned *p, struct warren_error *err)
 {
-	for (size_t i = 0; i < c->n_images; i++) {
-		const char *id = c->images[i].id;
-		int r;
+	int r = 0;
 
-		if (!all && catalog_count_names(c, id) > 0)
-			continue;
-		if (prune_is_ours(c, &c->images[i]))
-			continue;
-		r = store_remove_image(s, id);
-		if (r == -EBUSY) {
-			p->busy++;
-			continue;
-		}
-		if (r < 0 && r != -ENOENT)
-			return error_errno(err, -r, "remove image '%s'", id);
-		p->images++;
-		buf_printf(&p->ids, "%s\n", id);
+	for (size_t i = 0; r == 0 && i < c->n_images; i++) {
+		const struct store_image *image = &c->images[i];
+
+		if ((all || catalog_count_names(c, image->id) == 0) &&
+		    !(image->snapshot[0] && prune_is_ours(c, image->id)))
+			r = prune_remove(s, image->id, p, err);
 	}
-	return 0;
+	/* No sandbox can start from a damaged image, whether it has a name or not. */
+	for (size_t i = 0; r == 0 && i < c->n_damaged; i++)
+		if (catalog_is_broken(&c->damaged[i]) &&
+		    !prune_is_ours(c, c->damaged[i].id))
+			r = prune_remove(s, c->damaged[i].id, p, err);
+	return r;
 }
 
 /* Remove the caches of RUN --mount=type=cache, unless a build uses one. */
@@ -135,7 +150,10 @@ static int image_cmd_prune(const struct store *s, bool all, struct pruned *p,
 	if (r < 0)
 		return r;
 	r = store_collect(s, &p->collected);
-	return r < 0 ? error_errno(err, -r, "remove layers") : 0;
+	if (r < 0)
+		return error_errno(err, -r, "remove layers");
+	catalog_warn_unknown(image_prune.name, &p->collected);
+	return 0;
 }
 
 static int lock_and_prune(bool all, struct pruned *p, struct warren_error *err)

@@ -16,10 +16,13 @@
 #include "cli/common_options.h"
 #include "cli/image/catalog.h"
 #include "cli/image/image.h"
-#include "image/store_write.h"
+#include "cli/image/report.h"
+#include "image/store_collect.h"
 
 #define LOCK_TRIES   20
 #define LOCK_WAIT_US 25000
+/* As store_find() requires. */
+#define RM_PREFIX_MIN 6
 
 struct rm_options {
 	bool force;
@@ -76,7 +79,9 @@ static int untag_all(struct removal *rm, const struct catalog *c, const char *te
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	char whole[REF_TEXT_MAX] = "";
+	const struct catalog_name *const *names;
 	struct ref parsed;
+	size_t n;
 	int r = 0;
 
 	if (ref_parse(text, &parsed, &ignored) == 0)
@@ -88,9 +93,9 @@ static int untag_all(struct removal *rm, const struct catalog *c, const char *te
 		return error_set(
 			err, EEXIST,
 			"'%s' has several names; remove them, or all with --force", text);
-	for (size_t i = 0; i < c->n_names && r == 0; i++)
-		if (strcmp(c->names[i].id, id) == 0)
-			r = rm_untag(rm, c->names[i].ref, id, err);
+	names = catalog_names_of(c, id, &n);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = rm_untag(rm, names[i]->ref, id, err);
 	return r;
 }
 
@@ -127,6 +132,24 @@ static int remove_nameless(struct removal *rm, const char *text, char *id,
 	return 0;
 }
 
+/* Remove the image of a snapshot, unless it has other names. */
+static int rm_snapshot_image(const struct removal *rm, const struct catalog *c,
+			     const char *id, const char *snapshot,
+			     struct warren_error *err)
+{
+	size_t n;
+	const struct catalog_name *const *names = catalog_names_of(c, id, &n);
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		if (!snapshot_is_ref(names[i]->ref))
+			return 0;
+	r = store_remove_image(rm->store, id);
+	return r == 0 || r == -ENOENT
+		       ? 0
+		       : error_errno(err, -r, "remove the snapshot '%s'", snapshot);
+}
+
 /*
  * Remove a snapshot of the service. Its name goes last, so that a removal that was killed
  * can be repeated. If it has other names, these keep its image. -EAGAIN: its layers may
@@ -143,20 +166,14 @@ static int rm_snapshot(struct removal *rm, const char *text, struct warren_error
 	if (r < 0)
 		return r;
 	for (size_t i = 0; r == 0 && i < c.n_images; i++) {
-		size_t others = 0;
-
-		if (strcmp(c.images[i].snapshot, ref.name) != 0)
-			continue;
-		for (size_t k = 0; k < c.n_names; k++)
-			others += strcmp(c.names[k].id, c.images[i].id) == 0 &&
-				  !snapshot_is_ref(c.names[k].ref);
-		if (others == 0)
-			r = store_remove_image(rm->store, c.images[i].id);
-		if (r == -ENOENT)
-			r = 0;
-		if (r < 0)
-			(void)error_errno(err, -r, "remove the snapshot '%s'", ref.name);
+		if (strcmp(c.images[i].snapshot, ref.name) == 0)
+			r = rm_snapshot_image(rm, &c, c.images[i].id, ref.name, err);
 	}
+	/* The record of a damaged image does not say which snapshot it is. */
+	for (size_t i = 0; r == 0 && i < c.n_names; i++)
+		if (strcmp(c.names[i].ref, text) == 0 &&
+		    catalog_find_damaged(&c, c.names[i].id))
+			r = rm_snapshot_image(rm, &c, c.names[i].id, ref.name, err);
 	catalog_done(&c);
 	if (r == 0)
 		r = store_untag(rm->store, &ref, err);
@@ -170,8 +187,40 @@ static int rm_snapshot(struct removal *rm, const char *text, struct warren_error
 				     ref.name);
 }
 
+/*
+ * Find the image that @text names among those that cannot be read. A client of the
+ * service needs its name: the image may be a snapshot of another tenant.
+ */
+static int rm_find_damaged(const struct catalog *c, const char *text,
+			   char id[REF_DIGEST_LEN + 1])
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	const char *hex = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
+	char whole[REF_TEXT_MAX] = "";
+	unsigned found = 0;
+	struct ref parsed;
+
+	if (ref_parse(text, &parsed, &ignored) == 0)
+		ref_text(&parsed, whole);
+	for (size_t i = 0; i < c->n_names; i++)
+		if (strcmp(c->names[i].ref, whole) == 0 &&
+		    catalog_find_damaged(c, c->names[i].id)) {
+			(void)strcpy(id, c->names[i].id);
+			return 0;
+		}
+	if (report_wanted() || strlen(hex) < RM_PREFIX_MIN)
+		return -ENOENT;
+	for (size_t i = 0; i < c->n_damaged; i++)
+		if (strncmp(c->damaged[i].id + 7, hex, strlen(hex)) == 0) {
+			(void)strcpy(id, c->damaged[i].id);
+			found++;
+		}
+	return found == 1 ? 0 : -ENOENT;
+}
+
 static int rm_remove_one(struct removal *rm, const char *text, struct warren_error *err)
 {
+	struct warren_error ignored = WARREN_ERROR_INIT;
 	char id[REF_DIGEST_LEN + 1];
 	struct store_image image;
 	struct catalog c;
@@ -183,14 +232,18 @@ static int rm_remove_one(struct removal *rm, const char *text, struct warren_err
 
 	if (r == -ENOENT && rm->force)
 		return 0;
-	if (r < 0)
+	if (r == -ENOENT || r == -ENOTUNIQ || r == -EINVAL)
 		return r;
-	(void)strcpy(id, image.id);
-	store_image_done(&image);
-	r = catalog_read(rm->store, &c, err);
-	if (r < 0)
-		return r;
-	r = untag_all(rm, &c, text, id, err);
+	if (r == 0) {
+		(void)strcpy(id, image.id);
+		store_image_done(&image);
+	}
+	if (catalog_read(rm->store, &c, r < 0 ? &ignored : err) < 0)
+		return r < 0 ? r : -err->code;
+	if (r < 0 && rm_find_damaged(&c, text, id) == 0)
+		r = 0;
+	if (r == 0)
+		r = untag_all(rm, &c, text, id, err);
 	catalog_done(&c);
 	return r < 0 ? r : remove_nameless(rm, text, id, err);
 }
@@ -231,6 +284,7 @@ static int rm_remove_all(struct removal *rm, char **operands)
 			(void)error_errno(&err, -r, "remove layers");
 			status = image_fail(&image_rm, &err);
 		}
+		catalog_warn_unknown(image_rm.name, &collected);
 	} else {
 		message_say(image_rm.name,
 			    "images are being added, so unused layers stay until "
