@@ -201,21 +201,20 @@ static int snapshot_put(struct snapshot *p, const struct ref *name,
 	return r;
 }
 
-int snapshot_record(const struct store *s, struct store_new *layer,
+int snapshot_record(const struct store *s, struct snapshot_layer *layer,
 		    const struct snapshot_options *o, const struct ref *name,
 		    char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err)
 {
 	struct snapshot p = { .store = s, .options = o, .parent = { .lock = -1 } };
 	int r = snapshot_open_parent(&p, err);
 
-	if (r == 0 && layer)
-		r = build_store_finish(layer, NULL, p.diff_id, &p.size, err);
-	if (r == 0 && layer)
-		r = build_store_layer(s, layer, p.diff_id, p.size, err);
+	if (r == 0 && layer) {
+		(void)strcpy(p.diff_id, layer->diff_id);
+		p.size = layer->size;
+		r = build_store_layer(s, &layer->dir, p.diff_id, p.size, err);
+	}
 	if (r == 0)
 		r = snapshot_put(&p, name, ret_id, err);
-	if (layer)
-		store_drop_layer(s, layer);
 	store_image_done(&p.parent);
 	json_decref(p.config);
 	json_decref(p.manifest);

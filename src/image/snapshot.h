@@ -26,12 +26,19 @@ struct snapshot_options {
 	const char *snapshot; /* store_image.snapshot; NULL: an ordinary image */
 };
 
+/* A layer whose digest and size are known (build_store_finish()). */
+struct snapshot_layer {
+	struct store_new dir;
+	char diff_id[REF_DIGEST_LEN + 1];
+	uint64_t size;
+};
+
 /*
  * Create the image, name it @name (NULL: no name), and put its id into @ret_id. @layer,
- * which may be NULL, belongs to this function: it becomes part of the store or is
- * removed. The caller must have taken the store's lock (shared) before it created @layer.
+ * which may be NULL, becomes part of the store, unless the store has it; the caller drops
+ * it later. The caller holds the store's lock (shared).
  */
-int snapshot_record(const struct store *s, struct store_new *layer,
+int snapshot_record(const struct store *s, struct snapshot_layer *layer,
 		    const struct snapshot_options *o, const struct ref *name,
 		    char ret_id[REF_DIGEST_LEN + 1], struct warren_error *err);
 

@@ -242,15 +242,6 @@ int store_lock_soon(const struct store *s)
 	return r;
 }
 
-/* Does a process still use this directory of store_new_work()? */
-static bool store_work_is_used(int dir, const char *name)
-{
-	AUTO_CLOSE int fd =
-		openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-}
-
 /* Note the layers of a claim; one that cannot be read may need any layer. */
 static void store_note_claim(struct names *all, const char *name)
 {

@@ -63,12 +63,9 @@ int store_lock_layer(const struct store *s, const char *diff_id)
 
 /* ------------------------------------------------------------------ layers */
 
-int store_new_layer(const struct store *s, struct store_new *ret,
-		    struct warren_error *err)
+static int store_new_dir(const struct store *s, const char *id, struct store_new *ret,
+			 struct warren_error *err)
 {
-	char id[ID_LEN + 1];
-
-	id_make(id);
 	(void)snprintf(ret->name, sizeof(ret->name), STORE_NEW_PREFIX "%s", id);
 	if (mkdirat(s->data, ret->name, 0755) < 0)
 		return error_errno(err, errno, "create a directory for a layer");
@@ -78,15 +75,50 @@ int store_new_layer(const struct store *s, struct store_new *ret,
 	return 0;
 }
 
+int store_new_layer(const struct store *s, struct store_new *ret,
+		    struct warren_error *err)
+{
+	char id[ID_LEN + 1];
+
+	id_make(id);
+	return store_new_dir(s, id, ret, err);
+}
+
 int store_new_work(const struct store *s, struct store_new *ret, struct warren_error *err)
 {
-	int r = store_new_layer(s, ret, err);
+	char id[ID_LEN + 1];
+
+	id_make(id);
+	return store_new_snapshot(s, id, ret, err);
+}
+
+int store_new_snapshot(const struct store *s, const char *id, struct store_new *ret,
+		       struct warren_error *err)
+{
+	int r = id_valid(id) ? store_new_dir(s, id, ret, err)
+			     : error_set(err, EINVAL, "'%.40s' is not an id", id);
 
 	if (r == 0 && flock(ret->fd, LOCK_EX | LOCK_NB) < 0) {
 		r = error_errno(err, errno, "lock a temporary directory");
 		store_drop_layer(s, ret);
 	}
 	return r;
+}
+
+bool store_work_is_used(int dir, const char *name)
+{
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+bool store_has_snapshot_work(const struct store *s, const char *id)
+{
+	char name[sizeof(STORE_NEW_PREFIX) + ID_LEN];
+
+	(void)snprintf(name, sizeof(name), STORE_NEW_PREFIX "%s", id);
+	return store_work_is_used(s->data, name);
 }
 
 int store_open_new(const struct store *s, const char *name, struct store_new *ret,

@@ -45,6 +45,14 @@ int store_new_layer(const struct store *s, struct store_new *ret,
  */
 int store_new_work(const struct store *s, struct store_new *ret,
 		   struct warren_error *err);
+/*
+ * Like store_new_work(), for the files of the snapshot @id. Until their layer is in the
+ * store, or this process and those that inherit @ret->fd have ended, the other function
+ * returns true, so that the snapshot is not deleted before it exists.
+ */
+int store_new_snapshot(const struct store *s, const char *id, struct store_new *ret,
+		       struct warren_error *err) MUST_CHECK;
+bool store_has_snapshot_work(const struct store *s, const char *id);
 /* Open the new layer @name, which another process has created. */
 int store_open_new(const struct store *s, const char *name, struct store_new *ret,
 		   struct warren_error *err);

@@ -114,7 +114,7 @@ int images_start(struct images *all, const struct warden_policy *policy,
 
 /*
  * Start the program that creates an image from a snapshot's layer. It holds @lock, the
- * store's lock, until it ends.
+ * locked directory of the layer, until it ends.
  */
 int images_snapshot(struct images *all, const struct warden_policy *policy,
 		    const char *const *argv, int lock, int *ret_fd,

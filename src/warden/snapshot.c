@@ -4,7 +4,8 @@
  *
  * The warden writes the layer, because only the warden can stop the sandbox. Then the
  * sandbox continues, while warren-image computes the digest of the layer and creates an
- * image from it, which may take long.
+ * image from it, which may take long. The layer's directory is locked all that time, and
+ * the store only for moments.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,18 +24,22 @@ static int snapshot_save(struct images *all, const struct warden_policy *policy,
 	const char *const argv[] = { "warren-image", "--snapshot", layer.name,
 				     parent,         id,           NULL };
 	struct warren_saved saved;
-	int r = store_new_layer(s, &layer, err);
+	int r = store_lock(s, false, true);
 
+	if (r < 0)
+		return error_errno(err, -r, "lock the image store");
+	r = store_new_snapshot(s, id, &layer, err);
+	store_unlock(s);
 	if (r == 0 && fchmod(layer.fd, 0755) < 0)
 		r = error_errno(err, errno, "create a directory for a layer");
 	if (r == 0)
 		r = warren_save_files(sb, layer.fd, 0, &saved, err);
 	if (r == 0)
-		r = images_snapshot(all, policy, argv, s->lock, ret_fd, err);
+		r = images_snapshot(all, policy, argv, layer.fd, ret_fd, err);
 	if (r < 0)
 		store_drop_layer(s, &layer);
 	else
-		(void)close(layer.fd);
+		(void)close(layer.fd); /* warren-image has it, too, and so its lock */
 	return r;
 }
 
@@ -54,13 +59,7 @@ int snapshot_start(struct images *all, const struct warden_policy *policy,
 		r = store_open(state, true, &s, err);
 	if (r < 0)
 		return r;
-	r = store_lock(&s, false, true);
-	r = r < 0 ? error_errno(err, -r, "lock the image store")
-		  : snapshot_save(all, policy, &s, sb, id, ret_fd, err);
-	/*
-	 * warren-image also holds the lock, so the lock is released when warren-image
-	 * ends.
-	 */
+	r = snapshot_save(all, policy, &s, sb, id, ret_fd, err);
 	store_close(&s);
 	return r;
 }

@@ -2,6 +2,7 @@
 /*
  * test-snapshot.c - the files of a sandbox become an image, from which sandboxes start
  */
+#include "image/build_store.h"
 #include "image/oci_export.h"
 #include "image/snapshot.h"
 #include "image/store_collect.h"
@@ -34,17 +35,20 @@ static int take(struct warren_sandbox *sb, const char *parent, const char *confi
 	const struct snapshot_options options = { .parent = parent,
 						  .config = config,
 						  .created_by = "test" };
-	struct store_new layer = { .fd = -1 };
+	struct snapshot_layer layer = { .dir = { .fd = -1 } };
 	struct store s = open_store();
 	struct warren_saved saved;
 	int r;
 
 	EQ(store_lock(&s, false, true), 0);
-	r = store_new_layer(&s, &layer, err);
+	r = store_new_layer(&s, &layer.dir, err);
 	if (r == 0)
-		r = warren_save_files(sb, layer.fd, 0, &saved, err);
+		r = warren_save_files(sb, layer.dir.fd, 0, &saved, err);
+	if (r == 0)
+		r = build_store_finish(&layer.dir, NULL, layer.diff_id, &layer.size, err);
 	if (r == 0)
 		r = snapshot_record(&s, &layer, &options, NULL, id, err);
+	store_drop_layer(&s, &layer.dir);
 	store_unlock(&s);
 	store_close(&s);
 	return r;

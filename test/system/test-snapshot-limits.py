@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-snapshot-limits.py - snapshots beside other users of the image store: slow pulls, full disks, equal layers, too many at once"""
+"""test-snapshot-limits.py - snapshots beside other users of the image store: locks, full disks, equal layers, too many at once"""
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -42,7 +43,7 @@ def directories(v):
 
 @contextlib.contextmanager
 def locked(v, how):
-    """Holds the lock of the image store; LOCK_SH: as a pull does, from its beginning to its end."""
+    """Holds the lock of the image store; LOCK_SH: as a process that adds an image."""
     with open(f"{v.state}/images/lock", "rb") as f:
         fcntl.flock(f, how)
         yield
@@ -54,7 +55,7 @@ def programs(v):
 
 
 @test
-def a_slow_pull_delays_only_the_files_of_deleted_snapshots():
+def a_locked_store_delays_only_the_files_of_deleted_snapshots():
     with World("--quota-snapshot-bytes", str(9 * MIB)) as v:
         box = v.create(image="host")
         snapshot(v, box, "first", status=201)
@@ -81,6 +82,41 @@ def a_slow_pull_delays_only_the_files_of_deleted_snapshots():
         v.delete(box)
         for n in ("first", "three"):
             drop(v, n)
+
+
+@test
+def layers_are_freed_while_a_snapshot_is_created():
+    with World() as v:
+        box, replies = v.create(image="host"), []
+        sh(v, box, "echo old >/srv/old")
+        snapshot(v, box, "old", status=201)
+        sh(v, box, f"rm /srv/old; head -c {64 * MIB} /dev/urandom >/srv/f")
+        thread = threading.Thread(target=lambda: replies.append(snapshot(v, box, "new")))
+        thread.start()
+        pid = until(lambda: [p for p in programs(v) if "--snapshot" in (slurp_if_there(f"/proc/{p}/cmdline") or "")], "the snapshot")[0]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            eq(len([d for d in directories(v) if d.startswith(".new-")]), 1)  # positive control: it is not complete
+            with locked(v, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                pass
+            drop(v, "old")
+            until(lambda: v.rows("SELECT count(*) FROM snapshots") == [(1,)], lambda: v.rows("SELECT * FROM snapshots"))
+            image(v, "prune")
+            eq([d[:5] for d in directories(v)], [".new-"])
+            # It cannot be deleted before it exists: it would be stored afterwards.
+            new = v.rows("SELECT id FROM snapshots")[0][0]
+            removed = image(v, "rm", f"warren.snapshot/{new}")
+            eq((removed.returncode, "is being created" in removed.stderr), (125, True), removed.stderr)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            thread.join()
+        eq([r.status for r in replies], [201])
+        copy = v.create(image="new")
+        eq(sh(v, copy, "wc -c </srv/f").strip(), str(64 * MIB))
+        for b in (box, copy):
+            v.delete(b)
+        drop(v, "new")
+        until(lambda: directories(v) == [], lambda: directories(v))
 
 
 @test

@@ -153,10 +153,11 @@ static int rm_snapshot_image(const struct removal *rm, const struct catalog *c,
 /*
  * Remove a snapshot of the service. Its name goes last, so that a removal that was killed
  * can be repeated. If it has other names, these keep its image. -EAGAIN: its layers may
- * still exist; remove it again.
+ * still exist, or it may be created later; remove it again.
  */
 static int rm_snapshot(struct removal *rm, const char *text, struct warren_error *err)
 {
+	char whole[REF_TEXT_MAX];
 	struct catalog c;
 	struct ref ref;
 	int r = ref_parse(text, &ref, err);
@@ -170,8 +171,9 @@ static int rm_snapshot(struct removal *rm, const char *text, struct warren_error
 			r = rm_snapshot_image(rm, &c, c.images[i].id, ref.name, err);
 	}
 	/* The record of a damaged image does not say which snapshot it is. */
+	ref_text(&ref, whole);
 	for (size_t i = 0; r == 0 && i < c.n_names; i++)
-		if (strcmp(c.names[i].ref, text) == 0 &&
+		if (strcmp(c.names[i].ref, whole) == 0 &&
 		    catalog_find_damaged(&c, c.names[i].id))
 			r = rm_snapshot_image(rm, &c, c.names[i].id, ref.name, err);
 	catalog_done(&c);
@@ -179,7 +181,10 @@ static int rm_snapshot(struct removal *rm, const char *text, struct warren_error
 		r = store_untag(rm->store, &ref, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	/* It may be one of those: an earlier service may have begun with the snapshot. */
+	/* An earlier service may have begun with the snapshot. */
+	if (store_has_snapshot_work(rm->store, ref.name))
+		return error_set(err, EAGAIN, "the snapshot '%s' is being created",
+				 ref.name);
 	return rm->alone ? 0
 			 : error_set(err, EAGAIN,
 				     "images are being added, so the layers of the "

@@ -5,7 +5,7 @@
  *	warren-image --snapshot LAYER PARENT ID
  *
  * LAYER is the name of a new layer in the store, PARENT the image that it belongs on, and
- * ID the id of the snapshot. The caller has locked the store and passes the lock on, as a
+ * ID the id of the snapshot. The caller has locked LAYER and passes the lock on, as a
  * descriptor that stays open until this program ends. The report is a line with an array
  * of one object, and the last line of report.h.
  */
@@ -21,7 +21,21 @@
 #include "base/snapshot_name.h"
 #include "cli/image/image.h"
 #include "cli/image/report.h"
+#include "image/build_store.h"
 #include "image/snapshot.h"
+
+static int snapshot_add(const struct store *s, struct snapshot_layer *layer,
+			const struct snapshot_options *o, const struct ref *ref,
+			char image[REF_DIGEST_LEN + 1], struct warren_error *err)
+{
+	int r = store_lock(s, false, true);
+
+	if (r < 0)
+		return error_errno(err, -r, "lock the image store");
+	r = snapshot_record(s, layer, o, ref, image, err);
+	store_unlock(s);
+	return r;
+}
 
 static int snapshot_make(const struct store *s, const char *name, const char *parent,
 			 const char *id, struct buf *out, struct warren_error *err)
@@ -31,7 +45,7 @@ static int snapshot_make(const struct store *s, const char *name, const char *pa
 					    .created_by = by,
 					    .snapshot = id };
 	struct json j = { .out = out };
-	struct store_new layer = { .fd = -1 };
+	struct snapshot_layer layer = { .dir = { .fd = -1 } };
 	struct store_image made = { 0 };
 	struct ref ref;
 	int r;
@@ -43,9 +57,12 @@ static int snapshot_make(const struct store *s, const char *name, const char *pa
 	r = id_valid(id) ? ref_parse(ref_of, &ref, err)
 			 : error_set(err, EINVAL, "'%.40s' is not an id", id);
 	if (r == 0)
-		r = store_open_new(s, name, &layer, err);
+		r = store_open_new(s, name, &layer.dir, err);
 	if (r == 0)
-		r = snapshot_record(s, &layer, &o, &ref, image, err);
+		r = build_store_finish(&layer.dir, NULL, layer.diff_id, &layer.size, err);
+	if (r == 0)
+		r = snapshot_add(s, &layer, &o, &ref, image, err);
+	store_drop_layer(s, &layer.dir);
 	if (r == 0)
 		r = store_find(s, image, &made, err);
 	if (r < 0)
