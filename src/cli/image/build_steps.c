@@ -17,7 +17,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/strv.h"
 #include "cli/image/build.h"
 #include "cli/image/catalog.h"
 #include "image/store_collect.h"
@@ -71,23 +70,16 @@ static int steps_layer_order(const void *a, const void *b)
 
 static int steps_list_layers(struct steps *t)
 {
-	const struct catalog *c = &t->catalog;
-	size_t n = 0, unique = 0;
+	AUTO_FREE struct catalog_layer *list = NULL;
+	int r = catalog_list_layers(&t->catalog, &list, &t->n_layers);
 
-	for (size_t i = 0; i < c->n_images; i++)
-		n += strv_len(c->images[i].layers);
-	t->layers = calloc(n + 1, sizeof(*t->layers));
+	if (r < 0)
+		return r;
+	t->layers = calloc(t->n_layers + 1, sizeof(*t->layers));
 	if (!t->layers)
 		return -ENOMEM;
-	n = 0;
-	for (size_t i = 0; i < c->n_images; i++)
-		for (char **l = c->images[i].layers; *l; l++)
-			t->layers[n++].id = *l;
-	qsort(t->layers, n, sizeof(*t->layers), steps_layer_order);
-	for (size_t i = 0; i < n; i++)
-		if (i == 0 || strcmp(t->layers[i].id, t->layers[unique - 1].id) != 0)
-			t->layers[unique++] = t->layers[i];
-	t->n_layers = unique;
+	for (size_t i = 0; i < t->n_layers; i++)
+		t->layers[i].id = list[i].id;
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/snapshot_name.h"
+#include "base/strv.h"
 #include "cli/command.h"
 #include "cli/format.h"
 #include "cli/image/report.h"
@@ -248,18 +249,60 @@ bool catalog_repeats(const struct store_image *image, size_t before)
 	return false;
 }
 
-size_t catalog_count_users(const struct catalog *c, const char *diff_id)
+static int catalog_layer_order(const void *a, const void *b)
 {
-	size_t n = 0;
+	const struct catalog_layer *x = a, *y = b;
+	int r = strcmp(x->id, y->id);
 
-	for (size_t i = 0; i < c->n_images; i++) {
-		char **l = c->images[i].layers;
+	return r ? r : x->image == y->image ? 0 : x->image < y->image ? -1 : 1;
+}
 
-		while (*l && strcmp(*l, diff_id) != 0)
-			l++;
-		n += *l != NULL;
+int catalog_list_layers(const struct catalog *c, struct catalog_layer **ret,
+			size_t *ret_n)
+{
+	struct catalog_layer *list;
+	size_t n = 0, unique = 0;
+
+	for (size_t i = 0; i < c->n_images; i++)
+		n += strv_len(c->images[i].layers);
+	list = calloc(n + 1, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	n = 0;
+	for (size_t i = 0; i < c->n_images; i++)
+		for (char **l = c->images[i].layers; *l; l++)
+			list[n++] = (struct catalog_layer){ *l, &c->images[i], 1 };
+	qsort(list, n, sizeof(*list), catalog_layer_order);
+	for (size_t i = 0; i < n; i++) {
+		struct catalog_layer *last = unique ? &list[unique - 1] : NULL;
+
+		if (!last || strcmp(list[i].id, last->id) != 0) {
+			list[unique++] = list[i];
+		} else if (list[i].image != last->image) {
+			last->image = list[i].image;
+			last->users++;
+		}
 	}
-	return n;
+	*ret = list;
+	*ret_n = unique;
+	return 0;
+}
+
+static int catalog_layer_by_id(const void *a, const void *b)
+{
+	const struct catalog_layer *x = a, *y = b;
+
+	return strcmp(x->id, y->id);
+}
+
+size_t catalog_count_users(const struct catalog_layer *list, size_t n,
+			   const char *diff_id)
+{
+	const struct catalog_layer key = { .id = diff_id };
+	const struct catalog_layer *found =
+		bsearch(&key, list, n, sizeof(*list), catalog_layer_by_id);
+
+	return found ? found->users : 0;
 }
 
 const char *catalog_familiar(const char *ref, char text[REF_TEXT_MAX])

@@ -51,8 +51,18 @@ const struct catalog_damaged *catalog_find_damaged(const struct catalog *c,
 void catalog_warn_unknown(const char *command, const struct store_collected *by);
 /* Is the image damaged for good, rather than unreadable at the moment? */
 bool catalog_is_broken(const struct catalog_damaged *image);
-/* Number of images that contain this layer; each counts once. */
-size_t catalog_count_users(const struct catalog *c, const char *diff_id);
+
+struct catalog_layer {
+	const char *id;
+	const struct store_image *image; /* the last image that contains it */
+	size_t users;                    /* number of images that contain it */
+};
+/* List the layers of all images, each once, sorted by id. The caller frees the list. */
+int catalog_list_layers(const struct catalog *c, struct catalog_layer **ret,
+			size_t *ret_n) MUST_CHECK;
+/* Number of images in such a list that contain this layer. */
+size_t catalog_count_users(const struct catalog_layer *list, size_t n,
+			   const char *diff_id);
 /* Return whether layer @before of @image is the same as a layer below it. */
 bool catalog_repeats(const struct store_image *image, size_t before);
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -38,9 +39,11 @@ struct totals {
 	uint64_t bytes, unused; /* bytes of all layers, each counted once, and of those
 				   without an image */
 	size_t layers;
+	struct catalog_layer *list; /* of the images */
+	size_t n_list;
 };
 
-static struct use use_of(const struct store *s, const struct catalog *c,
+static struct use use_of(const struct store *s, const struct totals *t,
 			 const struct store_image *image)
 {
 	struct use u = { 0 };
@@ -50,7 +53,7 @@ static struct use use_of(const struct store *s, const struct catalog *c,
 
 		if (catalog_repeats(image, i))
 			continue;
-		if (catalog_count_users(c, image->layers[i]) > 1)
+		if (catalog_count_users(t->list, t->n_list, image->layers[i]) > 1)
 			u.shared += n;
 		else
 			u.own += n;
@@ -59,7 +62,7 @@ static struct use use_of(const struct store *s, const struct catalog *c,
 }
 
 /* Count by the names in the store, because some layers have no image. */
-static int add_up(const struct store *s, const struct catalog *c, struct totals *t)
+static int add_up(const struct store *s, struct totals *t)
 {
 	int fd = openat(s->layers, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -77,7 +80,7 @@ static int add_up(const struct store *s, const struct catalog *c, struct totals 
 		n = store_layer_size(s, id);
 		t->layers++;
 		t->bytes += n;
-		if (catalog_count_users(c, id) == 0)
+		if (catalog_count_users(t->list, t->n_list, id) == 0)
 			t->unused += n;
 	}
 	(void)closedir(d);
@@ -108,7 +111,7 @@ static void du_put_table(const struct store *s, const struct catalog *c,
 	buf_printf(out, "%-*s   %-12s   %8s   %8s\n", width, "IMAGE", "IMAGE ID", "OWN",
 		   "SHARED");
 	for (size_t i = 0; i < c->n_images; i++) {
-		struct use u = use_of(s, c, &c->images[i]);
+		struct use u = use_of(s, t, &c->images[i]);
 
 		buf_printf(out, "%-*s   %.12s   %8s   %8s\n", width,
 			   du_name_of(c, c->images[i].id, text), c->images[i].id + 7,
@@ -131,7 +134,7 @@ static void du_put_json(const struct store *s, const struct catalog *c,
 	json_open(&j, NULL, '{');
 	json_open(&j, "images", '[');
 	for (size_t i = 0; i < c->n_images; i++) {
-		struct use u = use_of(s, c, &c->images[i]);
+		struct use u = use_of(s, t, &c->images[i]);
 
 		json_open(&j, NULL, '{');
 		json_str(&j, "id", c->images[i].id);
@@ -167,7 +170,9 @@ static int run_du(int argc, char **argv)
 		return image_fail(&image_du, &err);
 	r = catalog_read(&s, &c, &err);
 	if (r == 0) {
-		r = add_up(&s, &c, &t);
+		r = catalog_list_layers(&c, &t.list, &t.n_list);
+		if (r == 0)
+			r = add_up(&s, &t);
 		if (r < 0)
 			(void)error_errno(&err, -r, "list the layers");
 	}
@@ -175,6 +180,7 @@ static int run_du(int argc, char **argv)
 		du_put_json(&s, &c, &t, &out);
 	else if (r == 0)
 		du_put_table(&s, &c, &t, &out);
+	free(t.list);
 	catalog_done(&c);
 	store_close(&s);
 	return r < 0 ? image_fail(&image_du, &err) : message_print(image_du.name, &out);
