@@ -22,7 +22,7 @@
 #define SOON_TRIES    120
 #define SOON_PAUSE_MS 25
 #define CLAIM_FILE    "layers"
-#define CLAIM_MAX     ((STORE_LAYERS_MAX + 1) * (STORE_HEX_LEN + 1))
+#define CLAIM_MAX     ((STORE_LAYERS_MAX + 1UL) * (STORE_HEX_LEN + 1UL))
 
 /* ----------------------------------------------------------------------- claims */
 

@@ -123,17 +123,16 @@ int catalog_index(struct catalog *c, struct warren_error *err)
 {
 	free(c->by_id);
 	free(c->names_by_id);
-	c->by_id = calloc(c->n_images + 1, sizeof(*c->by_id));
-	c->names_by_id = calloc(c->n_names + 1, sizeof(*c->names_by_id));
+	c->by_id = calloc(c->n_images + 1, sizeof(void *));
+	c->names_by_id = calloc(c->n_names + 1, sizeof(void *));
 	if (!c->by_id || !c->names_by_id)
 		return error_errno(err, ENOMEM, "list the images");
 	for (size_t i = 0; i < c->n_images; i++)
 		c->by_id[i] = &c->images[i];
 	for (size_t i = 0; i < c->n_names; i++)
 		c->names_by_id[i] = &c->names[i];
-	qsort(c->by_id, c->n_images, sizeof(*c->by_id), catalog_by_id);
-	qsort(c->names_by_id, c->n_names, sizeof(*c->names_by_id),
-	      catalog_by_id_and_name);
+	qsort(c->by_id, c->n_images, sizeof(void *), catalog_by_id);
+	qsort(c->names_by_id, c->n_names, sizeof(void *), catalog_by_id_and_name);
 	return 0;
 }
 
@@ -209,7 +208,7 @@ const struct store_image *catalog_find(const struct catalog *c, const char *id)
 	const struct store_image *key = &image, **found;
 
 	(void)snprintf(image.id, sizeof(image.id), "%s", id);
-	found = bsearch(&key, c->by_id, c->n_images, sizeof(*c->by_id), catalog_by_id);
+	found = bsearch(&key, c->by_id, c->n_images, sizeof(void *), catalog_by_id);
 	return found ? *found : NULL;
 }
 
