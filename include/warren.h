@@ -112,10 +112,7 @@ struct warren_orphan {
 /* @options may be NULL. Removes what crashed processes of Warren left behind. */
 WARREN_PUBLIC int warren_open(const struct warren_options *options,
 			      struct warren **ret_warren, struct warren_error *err);
-/*
- * Destroys the engine's sandboxes that still exist, except durable ones. Accepts NULL;
- * returns NULL.
- */
+/* Destroys the engine's sandboxes, except durable ones. Accepts NULL; returns NULL. */
 WARREN_PUBLIC struct warren *warren_close(struct warren *w);
 /* The features are borrowed from @w. */
 WARREN_PUBLIC int warren_probe(struct warren *w,
@@ -127,9 +124,7 @@ WARREN_PUBLIC int warren_probe(struct warren *w,
  */
 WARREN_PUBLIC int warren_orphans(struct warren *w, struct warren_orphan **ret,
 				 size_t *ret_n, struct warren_error *err);
-/*
- * Kill the processes of an orphan and remove its cgroup. -ENOENT: @id is not an orphan.
- */
+/* Kill the processes of an orphan and remove its cgroup. -ENOENT: @id is no orphan. */
 WARREN_PUBLIC int warren_remove_orphan(struct warren *w, const char *id,
 				       struct warren_error *err);
 WARREN_PUBLIC const char *warren_version(void);
@@ -165,6 +160,15 @@ struct warren_mount {
 	 * `command`.
 	 */
 	bool volume;
+	/*
+	 * Copy on write: the sandbox sees the directory .source, with .layers over it
+	 * (directories, the topmost first, NULL-terminated), and changes none of them.
+	 * Its changes go to the directory .writes; libwarren(3) describes it. NULL: no
+	 * copy on write. -EBUSY: another sandbox has .writes. -EOPNOTSUPP: the backend or
+	 * a filesystem cannot be used for this.
+	 */
+	const char *writes;
+	const char *const *layers;
 };
 
 #define WARREN_LIMIT_MEMORY (1U << 0)
@@ -174,10 +178,7 @@ struct warren_mount {
 #define WARREN_LIMIT_NOFILE (1U << 4)
 
 struct warren_spec {
-	/*
-	 * The id, in the format of warren_id(), which must not be in use; default: a new
-	 * one.
-	 */
+	/* In the format of warren_id(), and not in use; default: a new id. */
 	const char *id;
 	/*
 	 * "host" (the default), "dir:PATH", or an image of this machine's store by
@@ -242,6 +243,12 @@ struct warren_spec {
 	 * processes: .restore brings it back. Only for root, and with .durable.
 	 */
 	bool persist;
+	/*
+	 * The same for the root: the layers are over those of the image. Each may be
+	 * given alone. Not for durable sandboxes.
+	 */
+	const char *writes;
+	const char *const *layers;
 };
 
 /* Limits that can change while a sandbox lives. 0: unchanged. */
@@ -325,9 +332,7 @@ WARREN_PUBLIC int warren_list(struct warren *w, char ***ret_ids,
 WARREN_PUBLIC int warren_adopt(struct warren *w, const char *id,
 			       struct warren_sandbox **ret_sandbox,
 			       struct warren_error *err);
-/*
- * Release the handle of a durable sandbox, which continues to run. Accepts NULL; returns
- * NULL.
+/* Release the handle of a durable sandbox, which continues. NULL is accepted, returned.
  */
 WARREN_PUBLIC struct warren_sandbox *warren_release(struct warren_sandbox *sb);
 /*
@@ -720,9 +725,7 @@ WARREN_PUBLIC int warren_file_read(struct warren_sandbox *sb, const char *path,
 WARREN_PUBLIC int warren_file_write(struct warren_sandbox *sb, const char *path,
 				    const void *data, size_t size, mode_t mode,
 				    struct warren_error *err);
-/*
- * Connect to a TCP port on the sandbox's loopback interface; the descriptor is blocking.
- */
+/* Connect to a TCP port on the sandbox's loopback; the descriptor is blocking. */
 WARREN_PUBLIC int warren_connect(struct warren_sandbox *sb, uint16_t port, int *ret_fd,
 				 struct warren_error *err);
 
@@ -734,9 +737,7 @@ struct warren_code_file {
 	size_t size;
 };
 
-/*
- * A program to run once. In all fields except the first two, 0 or NULL means the default.
- */
+/* A program to run once. In all fields but the first two, 0 or NULL is the default. */
 struct warren_code {
 	const char *language; /* "python", "typescript", ...: see doc/code.md for all */
 	const char *code;

@@ -124,6 +124,26 @@ enum pack_kind unpack_kind(const char *data, size_t n)
 	return PACK_NONE;
 }
 
+bool archive_is_known(const char *data, size_t n)
+{
+	static const struct {
+		size_t at, n;
+		const char *magic;
+	} known[] = {
+		{ 0, 2, "\x1f\x8b" },         /* gzip */
+		{ 0, 3, "BZh" },              /* bzip2 */
+		{ 0, 6, "\xfd\x37zXZ\0" },    /* xz */
+		{ 0, 4, "\x28\xb5\x2f\xfd" }, /* zstd */
+		{ 257, 5, "ustar" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (n >= known[i].at + known[i].n &&
+		    memcmp(data + known[i].at, known[i].magic, known[i].n) == 0)
+			return true;
+	return false;
+}
+
 int unpack_new(enum pack_kind kind, struct unpack **ret, struct warren_error *err)
 {
 	struct unpack *u = calloc(1, sizeof(*u));

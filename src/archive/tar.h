@@ -129,6 +129,12 @@ struct unpack;
 
 /* Get the compression of a stream that begins with these @n bytes; 4 bytes are enough. */
 enum pack_kind unpack_kind(const char *data, size_t n);
+/*
+ * Return whether a file that begins with these @n bytes, of which ARCHIVE_HEAD are
+ * enough, is one that ADD of a Dockerfile unpacks.
+ */
+#define ARCHIVE_HEAD 512
+bool archive_is_known(const char *data, size_t n);
 int unpack_new(enum pack_kind kind, struct unpack **ret, struct warren_error *err);
 struct unpack *unpack_free(struct unpack *u);
 /*

@@ -35,6 +35,7 @@
 
 struct backend_ops {
 	const char *name;
+	bool writes; /* honours .writes and .layers of a spec and its mounts */
 
 	/* @options is never NULL. On success, the engine closes the state later. */
 	int (*open)(const struct warren_options *options, void **ret_state,

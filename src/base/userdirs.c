@@ -93,3 +93,23 @@ int user_state_dir(char **ret, struct warren_error *err)
 		return userdirs_below(home, "/.local/share/warren", ret, err);
 	return tmp_dir("/state", ret, err);
 }
+
+int state_dir_default(char **ret, struct warren_error *err)
+{
+	const char *asked = getenv("WARREN_STATE");
+	int r;
+
+	/* Refuse an invalid directory: using the default instead could remove data that
+	 * the user needs. */
+	if (asked && asked[0] != '/')
+		return error_set(err, EINVAL,
+				 "WARREN_STATE, '%s', is not an absolute path", asked);
+	if (asked)
+		r = asprintf(ret, "%s", asked);
+	else if (geteuid() == 0)
+		r = asprintf(ret, "/var/lib/warren");
+	else
+		return user_state_dir(ret, err);
+	return r < 0 ? error_errno(err, ENOMEM, "build the path of the state directory")
+		     : 0;
+}

@@ -22,6 +22,11 @@ int user_run_dir(char **ret, struct warren_error *err) MUST_CHECK;
  */
 int user_state_dir(char **ret, struct warren_error *err) MUST_CHECK;
 /*
+ * Get the default state directory: $WARREN_STATE, otherwise /var/lib/warren for root, and
+ * user_state_dir() for other users. The caller frees the path.
+ */
+int state_dir_default(char **ret, struct warren_error *err) MUST_CHECK;
+/*
  * Check whether @path is a directory, not a link, that belongs to this user or root and
  * that no other user may write to. -ENOENT: there is none. -EPERM: another user controls
  * it.

@@ -2,6 +2,8 @@
 /* utf8.c - check UTF-8 with the table of well-formed sequences of the Unicode standard */
 #include "base/utf8.h"
 
+#include <stdint.h>
+
 #include "base/macro.h"
 
 /*
@@ -70,4 +72,32 @@ size_t utf8_count(const void *data, size_t n)
 	for (size_t i = 0; i < n; i++)
 		count += (s[i] & 0xc0) != 0x80;
 	return count;
+}
+
+static uint32_t utf8_decode(const unsigned char *p, size_t n)
+{
+	uint32_t c = n == 2 ? p[0] & 0x1fU : n == 3 ? p[0] & 0x0fU : p[0] & 0x07U;
+
+	for (size_t i = 1; i < n; i++)
+		c = c << 6 | (p[i] & 0x3fU);
+	return c;
+}
+
+/* Control characters beyond ASCII, and characters that are invisible or move others. */
+bool utf8_deceives(const void *data, size_t n)
+{
+	const uint32_t c = utf8_decode(data, n);
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{ 0x80, 0x9f },       { 0xad, 0xad },     { 0x61c, 0x61c },
+		{ 0x180e, 0x180e },   { 0x200b, 0x200f }, { 0x2028, 0x202e },
+		{ 0x2060, 0x206f },   { 0xfeff, 0xfeff }, { 0xfff9, 0xfffb },
+		{ 0xe0000, 0xe0fff },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+		if (c >= ranges[i].first && c <= ranges[i].last)
+			return true;
+	return false;
 }

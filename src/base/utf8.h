@@ -13,6 +13,11 @@ size_t utf8_len(const void *data, size_t n);
 bool utf8_valid(const void *s, size_t n);
 /* Number of bytes (0 to 3) of an incomplete sequence at the end of @data. */
 size_t utf8_cut(const void *data, size_t n);
+/*
+ * Is the valid sequence of @n > 1 bytes a control character, or one that is invisible or
+ * changes the direction of text? Text with it may look like other text.
+ */
+bool utf8_deceives(const void *data, size_t n);
 /* Number of characters in valid text. */
 size_t utf8_count(const void *data, size_t n);
 

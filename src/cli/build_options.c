@@ -60,6 +60,9 @@ static const struct opt build_table[] = {
 	{ NULL, "allow-dir", 0, NULL, NULL,
 	  "let the Dockerfile read directories (dir:PATH)", opt_flag,
 	  FIELD(allow_dir) },
+	{ NULL, "context-layer", 0, "DIR", "./hide",
+	  "directory over the context, whose whiteouts hide files",
+	  opt_text, FIELD(context_layer) },
 	{ NULL, "no-cache", 0, NULL, NULL,
 	  "execute all steps again", opt_flag, FIELD(no_cache) },
 	{ NULL, "pull", 0, NULL, NULL,
@@ -98,6 +101,8 @@ int build_options_check_service(const struct build_options *o, struct warren_err
 		  o->secrets.n > 0 },
 		{ "allow-dir", "a build cannot use directories of the service's machine",
 		  o->allow_dir },
+		{ "context-layer", "the directory is not on the service's machine",
+		  o->context_layer != NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(local); i++)

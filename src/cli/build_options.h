@@ -23,6 +23,7 @@ struct build_options {
 	struct build_words tags, args, labels, secrets;
 	struct network_options network;
 	uint64_t limits[SPEC_LIMIT_MAX];
+	const char *context_layer; /* NULL: nothing is over the context */
 	bool allow_dir, no_cache, pull, quiet, json;
 };
 

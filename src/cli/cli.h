@@ -5,6 +5,7 @@
 
 #include "cli/client_commands.h"
 #include "cli/command.h"
+#include "cli/work_commands.h"
 
 extern const struct command command_completion;
 extern const struct command command_doctor;
@@ -17,6 +18,7 @@ extern const struct command command_version;
 
 #define CLIENT_DECLARED(word, says) extern const struct command command_##word;
 CLIENT_COMMANDS(CLIENT_DECLARED)
+WORK_COMMANDS(CLIENT_DECLARED)
 
 /* The program itself, in main.c: it has no name, and all commands are its verbs. */
 extern const struct command command_warren;

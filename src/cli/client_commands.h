@@ -18,7 +18,6 @@
 	X(session, "Run commands in a shell that keeps its state.") \
 	X(code, "Run a program once, in a new sandbox.") \
 	X(cp, "Copy files into or out of a sandbox.") \
-	X(diff, "List the files that were changed in a sandbox.") \
 	X(undo, "Restore the files from before the last command.") \
 	X(logs, "Show the output of a command in a sandbox.") \
 	X(top, "Show resource usage of sandboxes, live.") \
@@ -45,6 +44,8 @@
 	X(volume, "Create, list, copy and delete volumes.") \
 	X(cert, "Create certificates for the domain of a service.") \
 	X(backends, "Show backends and the features of each.")
+/* Commands that warren-work runs, unless they are about a sandbox of the service. */
+#define CLIENT_FORWARDED(X) X(diff, "List the files that were changed in a sandbox.")
 /* clang-format on */
 
 #endif /* CLI_CLIENT_COMMANDS_LIST_H */

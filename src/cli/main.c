@@ -20,6 +20,7 @@
 /* clang-format off */
 static const struct command *const commands[] = {
 	&command_run,
+	WORK_COMMANDS(CLIENT_LISTED)
 	CLIENT_COMMANDS(CLIENT_LISTED)
 	&command_image,
 	&command_serve,
@@ -125,10 +126,11 @@ static int cli_complete(int argc, char **argv)
 		if (!(*c)->program || strcmp((*c)->name, argv[0]) != 0)
 			continue;
 		/*
-		 * The client's table contains all its commands; other programs have one
-		 * command each.
+		 * The tables of these programs contain all their commands; other programs
+		 * have one command each.
 		 */
-		if (strcmp(helper_program(*c), "warren-client") == 0)
+		if (strcmp(helper_program(*c), "warren-client") == 0 ||
+		    strcmp(helper_program(*c), "warren-work") == 0)
 			from--;
 		*from = word;
 		return helper_run(*c, from);

@@ -6,7 +6,30 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/utf8.h"
 #include "cli/command.h"
+
+/*
+ * The message quotes what users typed, and names that a sandbox or a project chose: it
+ * must stay on one line, must not control a terminal, and must not look like other text.
+ */
+static size_t message_clean(char *line, size_t len)
+{
+	size_t to = 0, n;
+
+	for (size_t i = 0; i < len; i += n ? n : 1) {
+		n = utf8_len(line + i, len - i);
+		if (n == 0 ||
+		    (n == 1 && ((unsigned char)line[i] < ' ' || line[i] == 0x7f)) ||
+		    (n > 1 && utf8_deceives(line + i, n))) {
+			line[to++] = '?';
+		} else {
+			(void)memmove(line + to, line + i, n);
+			to += n;
+		}
+	}
+	return to;
+}
 
 void message_say(const char *command, const char *fmt, ...)
 {
@@ -26,13 +49,7 @@ void message_say(const char *command, const char *fmt, ...)
 	len += n > 0 ? (size_t)n : 0;
 	if (len > max)
 		len = max;
-	/*
-	 * The message quotes what users typed: it must stay on one line, and must not
-	 * control a terminal.
-	 */
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
+	len = message_clean(line, len);
 	line[len++] = '\n';
 	(void)fd_write_all(STDERR_FILENO, line, len);
 }

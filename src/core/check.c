@@ -77,6 +77,50 @@ static int check_user(const char *s, struct warren_error *err)
 	return 0;
 }
 
+static int check_layers(const char *const *layers, struct warren_error *err)
+{
+	int r = 0;
+
+	for (; r == 0 && layers && *layers; layers++)
+		r = check_path("layer", *layers, err);
+	return r;
+}
+
+static int check_writes(const struct warren_mount *m, struct warren_error *err)
+{
+	if (!m->writes && !m->layers)
+		return 0;
+	if (!m->writes || !m->source)
+		return error_set(err, EINVAL,
+				 "mount point '%s': layers need a directory below them, "
+				 "and one for changes",
+				 m->target);
+	if (m->read_only || m->volume)
+		return error_set(err, EINVAL,
+				 "mount point '%s': changes to a volume or a read-only "
+				 "mount cannot go to another directory",
+				 m->target);
+	if (check_path("directory for changes", m->writes, err) < 0)
+		return -err->code;
+	return check_layers(m->layers, err);
+}
+
+/* A durable sandbox outlives the process that locks the directories. */
+static int check_root_writes(const struct warren_spec *spec, struct warren_error *err)
+{
+	bool any = spec->writes || spec->layers;
+
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		any = any || spec->mounts[i].writes;
+	if (any && (spec->durable || spec->restore || spec->persist))
+		return error_set(err, EINVAL,
+				 "a durable sandbox cannot have layers or a directory "
+				 "for changes");
+	if (spec->writes && check_path("directory for changes", spec->writes, err) < 0)
+		return -err->code;
+	return check_layers(spec->layers, err);
+}
+
 static int check_mounts(const struct warren_spec *spec, struct warren_error *err)
 {
 	for (size_t i = 0; i < spec->n_mounts; i++) {
@@ -98,6 +142,8 @@ static int check_mounts(const struct warren_spec *spec, struct warren_error *err
 				      "descriptor that is not valid");
 		if (r == 0 && m->volume && m->source_fd <= 0)
 			r = error_set(err, EINVAL, "a volume has no descriptor");
+		if (r == 0)
+			r = check_writes(m, err);
 		if (r < 0)
 			return r;
 	}
@@ -140,7 +186,9 @@ int check_spec(const struct warren_spec *spec, struct warren_error *err)
 	if (r == 0 && spec->durable && spec->one_shot)
 		r = error_set(err, EINVAL,
 			      "a sandbox for a single exec cannot be durable");
-	return r < 0 ? r : check_mounts(spec, err);
+	if (r == 0)
+		r = check_mounts(spec, err);
+	return r < 0 ? r : check_root_writes(spec, err);
 }
 
 static int core_check_control(const struct warren_exec_spec *spec,

@@ -154,6 +154,15 @@ void sandbox_unlink(struct warren_sandbox *sb)
 	(void)pthread_mutex_unlock(&w->lock);
 }
 
+static bool has_writes(const struct warren_spec *spec)
+{
+	bool has = spec->writes || spec->layers;
+
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		has = has || spec->mounts[i].writes;
+	return has;
+}
+
 int warren_create(struct warren *w, const struct warren_spec *spec,
 		  struct warren_sandbox **ret_sandbox, struct warren_error *err)
 {
@@ -180,6 +189,11 @@ int warren_create(struct warren *w, const struct warren_spec *spec,
 	else if (spec->persist && !w->ops->list_kept)
 		r = error_set(err, EOPNOTSUPP,
 			      "persist: it is not supported by backend '%s'",
+			      w->ops->name);
+	else if (has_writes(spec) && !w->ops->writes)
+		r = error_set(err, EOPNOTSUPP,
+			      "layers and directories for changes are not supported by "
+			      "backend '%s'",
 			      w->ops->name);
 	else
 		r = w->ops->create(w->state, spec, &sb->sandbox, err);

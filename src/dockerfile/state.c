@@ -124,7 +124,7 @@ static int apply_arg(struct apply_op *op)
 	int r = 0;
 
 	for (char **a = op->i->args; r == 0 && *a; a++) {
-		struct vars_scope scope = { { op->s->env, op->s->args } };
+		struct vars_scope scope = { { op->s->env, op->s->args, vars_defaults } };
 		struct words_vars vars = vars_in(op->d, &scope);
 		AUTO_FREE char *own = NULL;
 		size_t n = strcspn(*a, "=");
@@ -153,7 +153,7 @@ static int apply_arg(struct apply_op *op)
 static int apply_pairs(struct apply_op *op, char ***list)
 {
 	AUTO_STRV char **before = op->s->env ? strv_copy(op->s->env) : NULL;
-	struct vars_scope scope = { { before, op->s->args } };
+	struct vars_scope scope = { { before, op->s->args, vars_defaults } };
 	struct words_vars vars = vars_in(op->d, &scope);
 	int r = 0;
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/default_path.h"
 #include "base/strv.h"
 
 static char **vars_find(char *const *list, const char *name, size_t n)
@@ -42,6 +43,9 @@ int dockerfile_var_set(char ***list, const char *name, size_t n, const char *val
 	return 0;
 }
 
+static char default_path[] = DEFAULT_PATH_ENV;
+char *const vars_defaults[] = { default_path, NULL };
+
 static const char *vars_get(void *ctx, const char *name, size_t n)
 {
 	const struct vars_scope *scope = ctx;
@@ -63,7 +67,7 @@ struct words_vars vars_in(const struct dockerfile *d, struct vars_scope *scope)
 int vars_expand(const struct dockerfile *d, const struct dockerfile_state *s,
 		const char *word, char **ret, struct warren_error *err)
 {
-	struct vars_scope scope = { { s->env, s->args } };
+	struct vars_scope scope = { { s->env, s->args, vars_defaults } };
 	struct words_vars vars = vars_in(d, &scope);
 
 	return words_expand(&vars, word, ret, err);
@@ -72,7 +76,7 @@ int vars_expand(const struct dockerfile *d, const struct dockerfile_state *s,
 int vars_expand_text(const struct dockerfile *d, const struct dockerfile_state *s,
 		     const char *text, char **ret, struct warren_error *err)
 {
-	struct vars_scope scope = { { s->env, s->args } };
+	struct vars_scope scope = { { s->env, s->args, vars_defaults } };
 	struct words_vars vars = vars_in(d, &scope);
 
 	return words_expand_text(&vars, text, ret, err);

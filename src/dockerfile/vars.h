@@ -11,6 +11,9 @@ struct vars_scope {
 	char *const *lists[3];
 };
 
+/* Variables of the commands of a stage, unless its image sets them. */
+extern char *const vars_defaults[];
+
 struct words_vars vars_in(const struct dockerfile *d, struct vars_scope *scope);
 /* Expand a word with the variables of a stage. */
 int vars_expand(const struct dockerfile *d, const struct dockerfile_state *s,

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "image/copy.h"
+#include "image/entry.h"
 
 #define SKEL_VERSION 9 /* version of the tables below; a change creates a new layer */
 
@@ -450,10 +451,8 @@ static void discard_old(int dir, enum skel_kind kind, const char *current)
 		if (strncmp(e->d_name, kind_names[kind], n) != 0 || e->d_name[n] != '-' ||
 		    strcmp(e->d_name, current) == 0)
 			continue;
-		fd = openat(dir, e->d_name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-		    base_layer_is_unused(dir, e->d_name, kind)) {
+		fd = entry_lock_unused(dir, e->d_name, O_DIRECTORY);
+		if (fd >= 0 && base_layer_is_unused(dir, e->d_name, kind)) {
 			copy_remove_tree(dir, e->d_name);
 			mark_name(e->d_name, mark);
 			(void)unlinkat(dir, mark, 0);
@@ -489,10 +488,10 @@ static int make_layer(int dir, const char *name, enum skel_kind kind,
 
 	id_make(id);
 	(void)snprintf(temp, sizeof(temp), "%s" NEW "%s", kind_names[kind], id);
-	if (mkdirat(dir, temp, 0755) < 0)
-		return error_errno(err, errno, "create a layer");
-	fd = openat(dir, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || flock(fd, LOCK_SH) < 0 || fchmod(fd, 0755) < 0)
+	fd = entry_new_dir(dir, temp, 0755);
+	if (fd < 0)
+		return error_errno(err, -fd, "create a layer");
+	if (fchmod(fd, 0755) < 0)
 		r = error_errno(err, errno, "open a new layer");
 	else
 		r = base_layer_build(fd, kind, err);

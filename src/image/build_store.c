@@ -13,9 +13,11 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/strv.h"
+#include "image/entry.h"
 #include "image/layer_tar.h"
 #include "image/oci_internal.h"
 #include "image/oci_json.h"
+#include "image/store_internal.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 #define CONFIG_TYPE   "application/vnd.oci.image.config.v1+json"
@@ -218,16 +220,16 @@ int build_cache_put(const struct store *s, const char key[HASH_LEN + 1], const c
 {
 	char path[128], temp[64], random[ID_LEN + 1], text[REF_DIGEST_LEN + 2];
 	AUTO_CLOSE int fd = -1;
-	int r = 0;
+	int r;
 
 	build_cache_path(key, path);
 	id_make(random);
-	(void)snprintf(temp, sizeof(temp), ".new-%s", random);
+	(void)snprintf(temp, sizeof(temp), STORE_NEW_PREFIX "%s", random);
 	(void)snprintf(text, sizeof(text), "%s\n", id);
 	if (mkdirat(s->images, STORE_BUILD_DIR, 0700) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "create the build cache");
-	fd = openat(s->images, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+	fd = entry_new_file(s->images, temp, 0600);
+	r = fd < 0 ? fd : fd_write_all(fd, text, strlen(text));
 	if (r == 0 && renameat(s->images, temp, s->images, path) < 0)
 		r = -errno;
 	if (r < 0)

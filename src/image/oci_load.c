@@ -392,18 +392,6 @@ int oci_load_layout(const struct store *s, int dir, const struct oci_options *o,
 	return r;
 }
 
-static int load_new_work(const struct store *s, const struct oci_options *o,
-			 struct store_new *ret, struct warren_error *err)
-{
-	int r = oci_lock(s, o, err);
-
-	if (r < 0)
-		return r;
-	r = store_new_work(s, ret, err);
-	store_unlock(s);
-	return r;
-}
-
 int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	     void (*loaded)(void *ctx, const char *id, const char *ref),
 	     struct warren_error *err)
@@ -416,7 +404,7 @@ int oci_load(const struct store *s, int fd, const struct oci_options *o,
 	int r;
 
 	store_tidy(s, false);
-	r = load_new_work(s, o, &spool, err);
+	r = store_new_work(s, &spool, err);
 	if (r < 0)
 		return r;
 	r = unpack_spool(fd, spool.fd, max_bytes(o), &watch, err);
@@ -589,7 +577,7 @@ int oci_import(const struct store *s, int fd, const struct ref *name,
 	int r;
 
 	store_tidy(s, false);
-	r = load_new_work(s, o, &layer, err);
+	r = store_new_work(s, &layer, err);
 	if (r < 0)
 		return r;
 	r = import_unpack(s, fd, o, &layer, &res, err);

@@ -21,22 +21,7 @@
 
 int store_state_dir(char **ret, struct warren_error *err)
 {
-	const char *asked = getenv("WARREN_STATE");
-	int r;
-
-	/* Refuse an invalid directory: using the default instead could remove data that
-	 * the user needs. */
-	if (asked && asked[0] != '/')
-		return error_set(err, EINVAL,
-				 "WARREN_STATE, '%s', is not an absolute path", asked);
-	if (asked)
-		r = asprintf(ret, "%s", asked);
-	else if (geteuid() == 0)
-		r = asprintf(ret, "/var/lib/warren");
-	else
-		return user_state_dir(ret, err);
-	return r < 0 ? error_errno(err, ENOMEM, "build the path of the state directory")
-		     : 0;
+	return state_dir_default(ret, err);
 }
 
 static int open_dir(int at, const char *name, bool make)

@@ -15,6 +15,7 @@
 #include "base/hex.h"
 #include "base/id.h"
 #include "image/copy.h"
+#include "image/entry.h"
 #include "image/oci_json.h"
 #include "image/store_internal.h"
 
@@ -35,7 +36,7 @@ int store_claim_layers(const struct store *s, char *const *layers,
 	struct store_claim claim = STORE_CLAIM_NONE;
 	char id[ID_LEN + 1], path[64];
 	AUTO_CLOSE int fd = -1;
-	int r = 0;
+	int r;
 
 	for (; *layers; layers++)
 		buf_printf(&text, "%s\n", *layers + 7);
@@ -44,18 +45,11 @@ int store_claim_layers(const struct store *s, char *const *layers,
 	id_make(id);
 	(void)snprintf(claim.name, sizeof(claim.name), STORE_NEW_PREFIX "%s", id);
 	(void)snprintf(path, sizeof(path), "%.32s/" CLAIM_FILE, claim.name);
-	if (mkdirat(s->images, claim.name, 0700) < 0)
-		return error_errno(err, errno, "claim layers");
-	claim.fd = openat(s->images, claim.name,
-			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (claim.fd < 0 || flock(claim.fd, LOCK_EX | LOCK_NB) < 0)
-		r = -errno;
-	if (r == 0) {
-		fd = openat(s->images, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-			    0600);
-		r = fd < 0 ? -errno
-			   : fd_write_all(fd, text.data ? text.data : "", text.len);
-	}
+	claim.fd = entry_new_dir(s->images, claim.name, 0700);
+	if (claim.fd < 0)
+		return error_errno(err, -claim.fd, "claim layers");
+	fd = openat(s->images, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, text.data ? text.data : "", text.len);
 	if (r < 0) {
 		store_claim_end(s, &claim);
 		return error_errno(err, -r, "claim layers");
@@ -192,10 +186,8 @@ static void store_sweep_part(const struct store *s, const char *prefix, uint64_t
 
 		if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
 			continue;
-		fd = openat(s->data, e->d_name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		/* The lock belongs to this process, and ends with it. */
-		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		fd = entry_lock_unused(s->data, e->d_name, O_DIRECTORY);
+		if (fd < 0)
 			continue;
 		if (max)
 			copy_remove_part(s->data, e->d_name, max);
@@ -266,7 +258,7 @@ static int store_note_claims(struct names *all)
 		return -errno;
 	while ((e = readdir(d)))
 		if (strncmp(e->d_name, STORE_NEW_PREFIX, strlen(STORE_NEW_PREFIX)) == 0 &&
-		    store_work_is_used(all->store->images, e->d_name))
+		    entry_is_used(all->store->images, e->d_name))
 			store_note_claim(all, e->d_name);
 	(void)closedir(d);
 	return 0;
@@ -278,8 +270,12 @@ static void remove_new(const struct store *s, int dir, struct store_collected *r
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
-		if (strncmp(e->d_name, STORE_NEW_PREFIX, strlen(STORE_NEW_PREFIX)) != 0 ||
-		    store_work_is_used(dir, e->d_name))
+		AUTO_CLOSE int fd = -1;
+
+		if (strncmp(e->d_name, STORE_NEW_PREFIX, strlen(STORE_NEW_PREFIX)) != 0)
+			continue;
+		fd = entry_lock_unused(dir, e->d_name, 0);
+		if (fd < 0)
 			continue;
 		if (dir == s->data)
 			store_set_aside(s, e->d_name, ret);
@@ -338,9 +334,9 @@ static bool is_size_of_unused(const struct names *used, const char *name)
 /* Remove the lock of a layer, unless a process holds it. */
 static void store_remove_lock(const struct store *s, const char *name)
 {
-	AUTO_CLOSE int fd = openat(s->layers, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_CLOSE int fd = entry_lock_unused(s->layers, name, 0);
 
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+	if (fd >= 0)
 		(void)unlinkat(s->layers, name, 0);
 }
 

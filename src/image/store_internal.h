@@ -4,7 +4,6 @@
 #define IMAGE_STORE_INTERNAL_H
 
 #include <dirent.h>
-#include <stdbool.h>
 
 #define STORE_NEW_PREFIX     ".new-"
 #define STORE_LOCK_PREFIX    ".lock-"
@@ -12,8 +11,5 @@
 
 /* Open a directory of the store to list it; NULL: errno says why. */
 DIR *store_open_list(int dir);
-
-/* Does a process still use this directory of store_new_work()? */
-bool store_work_is_used(int dir, const char *name);
 
 #endif /* IMAGE_STORE_INTERNAL_H */

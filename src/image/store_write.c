@@ -17,6 +17,7 @@
 #include "base/id.h"
 #include "base/snapshot_name.h"
 #include "image/copy.h"
+#include "image/entry.h"
 #include "image/escape.h"
 #include "image/store_internal.h"
 
@@ -63,25 +64,19 @@ int store_lock_layer(const struct store *s, const char *diff_id)
 
 /* ------------------------------------------------------------------ layers */
 
-static int store_new_dir(const struct store *s, const char *id, struct store_new *ret,
-			 struct warren_error *err)
+int store_new_snapshot(const struct store *s, const char *id, struct store_new *ret,
+		       struct warren_error *err)
 {
-	(void)snprintf(ret->name, sizeof(ret->name), STORE_NEW_PREFIX "%s", id);
-	if (mkdirat(s->data, ret->name, 0755) < 0)
-		return error_errno(err, errno, "create a directory for a layer");
-	ret->fd = openat(s->data, ret->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (ret->fd < 0)
-		return error_errno(err, errno, "open the directory of a layer");
+	struct store_new new;
+
+	if (!id_valid(id))
+		return error_set(err, EINVAL, "'%.40s' is not an id", id);
+	(void)snprintf(new.name, sizeof(new.name), STORE_NEW_PREFIX "%s", id);
+	new.fd = entry_new_dir(s->data, new.name, 0755);
+	if (new.fd < 0)
+		return error_errno(err, -new.fd, "create a directory for a layer");
+	*ret = new;
 	return 0;
-}
-
-int store_new_layer(const struct store *s, struct store_new *ret,
-		    struct warren_error *err)
-{
-	char id[ID_LEN + 1];
-
-	id_make(id);
-	return store_new_dir(s, id, ret, err);
 }
 
 int store_new_work(const struct store *s, struct store_new *ret, struct warren_error *err)
@@ -92,33 +87,12 @@ int store_new_work(const struct store *s, struct store_new *ret, struct warren_e
 	return store_new_snapshot(s, id, ret, err);
 }
 
-int store_new_snapshot(const struct store *s, const char *id, struct store_new *ret,
-		       struct warren_error *err)
-{
-	int r = id_valid(id) ? store_new_dir(s, id, ret, err)
-			     : error_set(err, EINVAL, "'%.40s' is not an id", id);
-
-	if (r == 0 && flock(ret->fd, LOCK_EX | LOCK_NB) < 0) {
-		r = error_errno(err, errno, "lock a temporary directory");
-		store_drop_layer(s, ret);
-	}
-	return r;
-}
-
-bool store_work_is_used(int dir, const char *name)
-{
-	AUTO_CLOSE int fd =
-		openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-}
-
 bool store_has_snapshot_work(const struct store *s, const char *id)
 {
 	char name[sizeof(STORE_NEW_PREFIX) + ID_LEN];
 
 	(void)snprintf(name, sizeof(name), STORE_NEW_PREFIX "%s", id);
-	return store_work_is_used(s->data, name);
+	return entry_is_used(s->data, name);
 }
 
 int store_open_new(const struct store *s, const char *name, struct store_new *ret,
@@ -152,13 +126,19 @@ static void make_short(char name[STORE_SHORT_LEN + 1])
 	name[STORE_SHORT_LEN] = '\0';
 }
 
+static int write_synced(int fd, const char *text, size_t n)
+{
+	int r = fd_write_all(fd, text, n);
+
+	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+}
+
 static int write_whole(int dir, const char *name, const char *text, size_t n)
 {
 	AUTO_CLOSE int fd =
 		openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	int r = fd < 0 ? -errno : fd_write_all(fd, text, n);
 
-	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+	return fd < 0 ? -errno : write_synced(fd, text, n);
 }
 
 /* Sync all files of the layer once; after that, its name may become visible. */
@@ -233,7 +213,7 @@ int store_put_image(const struct store *s, const struct store_image *image,
 	AUTO_BUF struct buf record = BUF_INIT(STORE_RECORD_MAX - 1);
 	char temp[32], id[ID_LEN + 1];
 	AUTO_CLOSE int dir = -1;
-	int r = 0;
+	int r;
 
 	store_write_record(image, &record);
 	id_make(id);
@@ -244,13 +224,10 @@ int store_put_image(const struct store *s, const struct store_image *image,
 				 STORE_RECORD_MAX >> 20);
 	if (record.failed)
 		return error_errno(err, ENOMEM, "record the image");
-	if (mkdirat(s->images, temp, 0755) < 0)
-		return error_errno(err, errno, "create the image's directory");
-	dir = openat(s->images, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = entry_new_dir(s->images, temp, 0755);
 	if (dir < 0)
-		r = -errno;
-	if (r == 0)
-		r = write_whole(dir, "record", record.data, record.len);
+		return error_errno(err, -dir, "create the image's directory");
+	r = write_whole(dir, "record", record.data, record.len);
 	if (r == 0)
 		r = write_whole(dir, "manifest.json", manifest, strlen(manifest));
 	if (r == 0)
@@ -303,6 +280,7 @@ int store_tag(const struct store *s, const struct ref *ref, const char *id,
 {
 	AUTO_BUF struct buf name = BUF_INIT(4096);
 	char temp[32], random[ID_LEN + 1], text[REF_DIGEST_LEN + 2];
+	AUTO_CLOSE int fd = -1;
 	int r = store_check_name(s, ref, id, err);
 
 	if (r < 0)
@@ -311,8 +289,12 @@ int store_tag(const struct store *s, const struct ref *ref, const char *id,
 	id_make(random);
 	(void)snprintf(temp, sizeof(temp), STORE_NEW_PREFIX "%s", random);
 	(void)snprintf(text, sizeof(text), "%s\n", id);
-	if (r == 0)
-		r = write_whole(s->refs, temp, text, strlen(text));
+	if (r < 0)
+		return error_errno(err, -r, "name the image");
+	fd = entry_new_file(s->refs, temp, 0644);
+	if (fd < 0)
+		return error_errno(err, -fd, "name the image");
+	r = write_synced(fd, text, strlen(text));
 	if (r == 0 && renameat(s->refs, temp, s->refs, name.data) < 0)
 		r = -errno;
 	if (r == 0 && fsync(s->refs) < 0)

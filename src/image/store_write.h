@@ -5,9 +5,10 @@
  * A process that adds an image holds the store's lock shared, from the first layer to the
  * reference, or while it claims layers, and again while it records their image. A process
  * that collects garbage holds it exclusively (store_collect.h), so that it does not
- * remove an unpacked layer whose image is not complete yet. Each layer also has a lock
- * while it is fetched and unpacked: if two pulls need it, one waits and then finds it in
- * the store.
+ * remove an unpacked layer whose image is not complete yet. Directories and files that
+ * are not complete themselves have locks of their own (entry.h). Each layer also has a
+ * lock while it is fetched and unpacked: if two pulls need it, one waits and then finds
+ * it in the store.
  */
 #ifndef IMAGE_STORE_WRITE_H
 #define IMAGE_STORE_WRITE_H
@@ -28,32 +29,28 @@ void store_unlock(const struct store *s);
 int store_lock_layer(const struct store *s, const char *diff_id);
 
 /*
- * A new layer: store_new_layer() creates an empty directory to unpack into; then
- * store_sync_layer() writes it to disk, which may take long and needs no lock, and
- * store_keep_layer() puts it into the store; or store_drop_layer() removes it.
+ * A new layer: store_new_work() creates an empty directory to unpack into; then
+ * store_sync_layer() writes it to disk, which may take long, and store_keep_layer() puts
+ * it into the store, which must be locked; or store_drop_layer() removes it. The
+ * directory is locked from its creation (entry.h), so the store need not be locked until
+ * then: garbage collection neither waits for it nor removes it before this process has
+ * ended.
  */
 struct store_new {
 	char name[32];
 	int fd;
 };
-int store_new_layer(const struct store *s, struct store_new *ret,
-		    struct warren_error *err);
-/*
- * Like store_new_layer(), for a directory that this process uses for longer. It is
- * locked, so the store need not stay locked: garbage collection neither waits for it nor
- * removes it before this process has ended.
- */
 int store_new_work(const struct store *s, struct store_new *ret,
-		   struct warren_error *err);
+		   struct warren_error *err) MUST_CHECK;
 /*
- * Like store_new_work(), for the files of the snapshot @id. Until their layer is in the
- * store, or this process and those that inherit @ret->fd have ended, the other function
- * returns true, so that the snapshot is not deleted before it exists.
+ * The same for the files of the snapshot @id. Until their layer is in the store, or this
+ * process and those that inherit @ret->fd have ended, the other function returns true, so
+ * that the snapshot is not deleted before it exists.
  */
 int store_new_snapshot(const struct store *s, const char *id, struct store_new *ret,
 		       struct warren_error *err) MUST_CHECK;
 bool store_has_snapshot_work(const struct store *s, const char *id);
-/* Open the new layer @name, which another process has created. */
+/* Open the new layer @name, which another process has created and locked. */
 int store_open_new(const struct store *s, const char *name, struct store_new *ret,
 		   struct warren_error *err);
 int store_sync_layer(const struct store_new *layer, struct warren_error *err) MUST_CHECK;

@@ -41,13 +41,6 @@ enum {
 
 /* --------------------------------------------------------- code of the foreman */
 
-static int unpack_layer_lock(const struct store *s, struct warren_error *err)
-{
-	int r = store_lock(s, false, true);
-
-	return r < 0 ? error_errno(err, -r, "lock the image store") : 0;
-}
-
 /* Unpack an archive into a layer of the store; on failure, nothing is left. */
 static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max_bytes,
 			int blob, struct warren_error *err)
@@ -59,18 +52,17 @@ static int unpack_layer(const struct store *s, const char *diff_id, uint64_t max
 						.settled = true,
 						.max_bytes = max_bytes };
 	struct unpack_result res;
-	int r = unpack_layer_lock(s, err);
+	int r = store_new_work(s, &layer, err);
 
-	if (r == 0) {
-		r = store_new_work(s, &layer, err);
-		store_unlock(s);
-	}
 	if (r == 0)
 		r = unpack_archive(blob, layer.fd, &options, &res, err);
 	if (r == 0)
 		r = store_sync_layer(&layer, err);
-	if (r == 0)
-		r = unpack_layer_lock(s, err);
+	if (r == 0) {
+		r = store_lock(s, false, true);
+		if (r < 0)
+			(void)error_errno(err, -r, "lock the image store");
+	}
 	if (r == 0) {
 		r = store_keep_layer(s, &layer, diff_id, res.bytes, err);
 		store_unlock(s);

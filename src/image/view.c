@@ -100,6 +100,20 @@ int view_open_plain(int dir, struct view *ret)
 	return r;
 }
 
+int view_open_under(int dir, int layer, struct view *ret)
+{
+	struct view v = { .dirs = calloc(2, sizeof(int)) };
+	int r = v.dirs ? view_add(&v, layer, ".") : -ENOMEM;
+
+	if (r == 0)
+		r = view_add(&v, dir, ".");
+	if (r < 0)
+		view_close(&v);
+	else
+		*ret = v;
+	return r;
+}
+
 /* ------------------------------------------------------------------ lookup */
 
 static bool view_whiteout(const struct view *v, const struct stat *st)

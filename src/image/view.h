@@ -32,6 +32,8 @@ struct view {
  */
 int view_open(const struct store *s, const struct store_image *image, int top,
 	      struct view *ret, struct warren_error *err) MUST_CHECK;
+/* The directory @dir under @layer, a directory with whiteouts; both are borrowed. */
+int view_open_under(int dir, int layer, struct view *ret) MUST_CHECK;
 /* One directory, which is borrowed. */
 int view_open_plain(int dir, struct view *ret) MUST_CHECK;
 void view_close(struct view *v);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -73,9 +74,23 @@ static int remove_entries(struct remove_state *s, int dir, unsigned depth)
 				any = true;
 			}
 		if (n < 0)
-			return -errno;
+			return errno == ENOENT ? 0 : -errno;
 	}
 	return 0;
+}
+
+/* A directory of this user that denies access, even to its owner. */
+static int remove_open_denied(int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		return -EACCES;
+	if (fchmodat(dir, name, 0700, 0) < 0)
+		return -errno;
+	return tree_open_root_dir(dir, name);
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as REMOVE_DEPTH_MAX */
@@ -97,8 +112,19 @@ static int remove_one(struct remove_state *s, int dir, const char *name, unsigne
 		return 0;
 	}
 	fd = tree_open_root_dir(dir, name);
+	/* An overlay's directory for its own use denies everything, but is empty. */
+	if (fd == -EACCES && unlinkat(dir, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (fd == -EACCES)
+		fd = remove_open_denied(dir, name);
+	/* Another process removes the same tree. */
+	if (fd == -ENOENT)
+		return 0;
 	if (fd < 0)
 		return fd;
+	/* Its owner may read it, but not remove its entries: only root always can. */
+	if (geteuid() != 0)
+		(void)fchmod(fd, 0700);
 	r = remove_entries(s, fd, depth);
 	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		r = -errno;

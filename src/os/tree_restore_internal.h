@@ -6,15 +6,10 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "os/tree_remove.h"
 
 /* Open a directory of the mounted root, which must not be another mount: -EXDEV. */
 int tree_open_root_dir(int dir, const char *name);
-
-/*
- * tree_remove.c: remove @name in @dir, with everything in it, however deep. Directories
- * that are too deep are first moved to @top, under temporary names. 0 or -errno.
- */
-int tree_remove(int top, int dir, const char *name);
 
 /*
  * tree_restore_links.c: which file of the copy became which file of the root. Only files

@@ -260,7 +260,7 @@ static void crash_at_step(void)
  * processes inside. */
 static const struct {
 	int first, n;
-} ranges[] = { { 1001, 8 }, { 1101, 14 }, { 1201, 25 } };
+} ranges[] = { { 1001, 8 }, { 1101, 14 }, { 1201, 26 } };
 
 TEST(a_failure_or_kill_at_any_step_leaves_nothing_behind)
 {

@@ -41,7 +41,7 @@ static int take(struct warren_sandbox *sb, const char *parent, const char *confi
 	int r;
 
 	EQ(store_lock(&s, false, true), 0);
-	r = store_new_layer(&s, &layer.dir, err);
+	r = store_new_work(&s, &layer.dir, err);
 	if (r == 0)
 		r = warren_save_files(sb, layer.dir.fd, 0, &saved, err);
 	if (r == 0)

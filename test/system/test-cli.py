@@ -260,7 +260,7 @@ def help_that_cannot_be_written_fails():
 
 @test
 def every_option_is_in_the_manual():
-    for command, page in [("run", "warren-run.1"), ("doctor", "warren-doctor.1"), ("gc", "warren-gc.1"), (None, "warren.1")]:
+    for command, page in [("run", "warren-run.1"), ("doctor", "warren-doctor.1"), ("gc", "warren-gc.1"), ("diff", "warren-diff.1"), ("accept", "warren-accept.1"), ("reject", "warren-reject.1"), (None, "warren.1")]:
         with open(os.path.join(SOURCE, "man", page), encoding="utf-8") as f:
             manual = f.read()
         text = help_text(*([command] if command else []), "--help")
@@ -281,7 +281,7 @@ def every_command_has_a_manual_page():
     """`man warren-exec` opens a page with that name that describes the command."""
     with open(os.path.join(SOURCE, "man/warren-client.1"), encoding="utf-8") as f:
         client = f.read()
-    own = {"run", "image", "doctor", "gc", "serve"}
+    own = {"run", "image", "doctor", "gc", "serve", "work", "diff", "accept", "reject", "detect", "setup"}
     for name, summary in re.findall(r"^  ([a-z]+) {2,}(.*)$", help_text("help"), re.M):
         if summary.startswith("Alias of 'image "):
             with open(f"{BUILD}/man/warren-{name}.1", encoding="utf-8") as f:

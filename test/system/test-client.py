@@ -14,7 +14,7 @@ from client_world import w, environ, call, call_json, sandbox, main  # pylint: d
 
 CLIENT = ("create", "ls", "show", "exec", "shell", "session", "cp", "logs", "top", "events", "pause", "resume", "rm",
           "wait", "port", "token", "backends", "attach", "stop", "start", "hibernate", "restart", "kill", "rename", "mcp",
-          "code", "network", "secret", "volume", "diff", "undo", "reset", "fork", "snapshot", "cert")
+          "code", "network", "secret", "volume", "undo", "reset", "fork", "snapshot", "cert")
 VERBS = {"session": ("open", "run", "ls", "close"), "token": ("create", "ls", "rm"), "secret": ("set", "ls", "rm"),
          "volume": ("create", "ls", "inspect", "cp", "rm", "prune"),
          "snapshot": ("create", "ls", "inspect", "tag", "rm")}

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "base/default_path.h"
 #include "base/strv.h"
 #include "dockerfile/plan.h"
 #include "dockerfile/state.h"
@@ -179,6 +180,27 @@ TEST(sets_variables)
 	dockerfile_state_done(&s);
 	OK(strstr(refused("FROM a\nENV a\n"), "Dockerfile:2: 'a' has no value"));
 	OK(strstr(refused("FROM a\nENV a=1 b\n"), "Dockerfile:2: 'b' is not name=value"));
+}
+
+TEST(an_image_without_a_path_has_that_of_its_commands)
+{
+	struct dockerfile_state s = applied(
+		"FROM a\nARG p=$PATH\nENV other=$p\nENV PATH=/x:$PATH none=$HOME.\n"
+		"ENV PATH=/y:${PATH}\n",
+		NULL);
+
+	STREQ(env(&s, "other"), DEFAULT_PATH);
+	STREQ(env(&s, "PATH"), "/y:/x:" DEFAULT_PATH);
+	STREQ(env(&s, "none"), ".");
+	dockerfile_state_done(&s);
+	s = applied("FROM a\nARG PATH=/arg\nENV b=$PATH\nENV PATH=/own\nENV a=$PATH\n",
+		    NULL);
+	STREQ(env(&s, "b"), "/arg");
+	STREQ(env(&s, "a"), "/own");
+	dockerfile_state_done(&s);
+	s = applied("FROM a\nWORKDIR /w\n", NULL);
+	OK(!env(&s, "PATH"));
+	dockerfile_state_done(&s);
 }
 
 TEST(expands_modifiers)

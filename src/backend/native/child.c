@@ -16,9 +16,9 @@
  *
  * For a sandbox that is prepared in advance (prepared.c), the spec is not known yet. The
  * child becomes init at once, and leaves a process in the same namespaces that mounts
- * when the spec arrives. Its pivot_root(2) also changes init's root: the kernel moves all
- * processes that have the old one. That process has finished before any code of the image
- * runs.
+ * when the spec arrives. Its calls of pivot_root(2), out of the host's mounts before it
+ * waits and then into the image, also change init's root: the kernel moves all processes
+ * that have the old one. That process has finished before any code of the image runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -434,6 +434,8 @@ static const struct inside_row part_steps[] = {
 
 	{ "mount the scratch space", MOUNTER, rootfs_scratch },
 	{ "mount the common filesystems", MOUNTER, rootfs_stage },
+	{ "leave the host's mounts", MOUNTER,
+	  rootfs_leave }, /* a part may wait for days */
 	{ "wait for the spec", MOUNTER, await_spec },
 	{ "set the host name", MOUNTER, set_hostname },
 	{ "take down the network", MOUNTER, stop_network },

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "backend/native/cow.h"
 #include "backend/native/create_op.h"
 #include "backend/native/durable.h"
 #include "backend/native/persist.h"
@@ -219,29 +220,26 @@ int create_maps(struct create_op *m, struct warren_error *err)
 	return ns_write_maps(m->sandbox->pid, &maps, m->engine->privileged, err);
 }
 
-static int create_copy_volume(struct create_op *m, const struct warren_mount *v,
-			      int *ret_fd, struct warren_error *err)
+/* The root's own layers, and the mounts of the spec. */
+static int copy_spec_mounts(struct create_op *m, int *fds, size_t *n,
+			    struct warren_error *err)
 {
-	/*
-	 * The source is opened only once, here or by the process that checked it, so the
-	 * checked file is the mounted one.
-	 */
-	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 0)
-					 : open(v->source, O_PATH | O_CLOEXEC),
-		       map = -1;
-	uint64_t attr = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
-			(v->read_only ? MOUNT_ATTR_RDONLY : 0);
-	struct ns_maps maps;
-	struct stat st;
-	int r;
+	int r = cow_copy_root(m, fds, n, err);
 
-	if (at < 0 || fstat(at, &st) < 0)
-		return error_errno(err, errno, "volume '%s'", v->source);
-	idmap_volume(m->sandbox, st.st_uid, st.st_gid, &maps);
-	r = ns_make_userns(&maps, &map, err);
-	if (r == 0)
-		r = mount_copy(at, "", true, attr, map, ret_fd, err);
-	return r < 0 ? error_wrap(err, "volume '%s'", v->source) : 0;
+	for (size_t i = 0; r == 0 && i < m->spec->n_mounts; i++) {
+		const struct warren_mount *v = &m->spec->mounts[i];
+
+		if (!v->source)
+			continue;
+		if (v->writes) {
+			r = cow_copy_mount(m, v, fds, n, err);
+			continue;
+		}
+		r = v->volume ? volume_take(m, v, &fds[*n], err)
+			      : volume_copy(m, v, &fds[*n], err);
+		*n += r == 0;
+	}
+	return r;
 }
 
 /*
@@ -283,19 +281,7 @@ static int copy_mounts(struct create_op *m, int *fds, size_t *n, struct warren_e
 			return error_wrap(err, "layer '%s'", l->path);
 		(*n)++;
 	}
-	for (size_t i = 0; i < m->spec->n_mounts; i++) {
-		int r;
-
-		if (!m->spec->mounts[i].source)
-			continue;
-		r = m->spec->mounts[i].volume
-			    ? volume_take(m, &m->spec->mounts[i], &fds[*n], err)
-			    : create_copy_volume(m, &m->spec->mounts[i], &fds[*n], err);
-		if (r < 0)
-			return r;
-		(*n)++;
-	}
-	return 0;
+	return copy_spec_mounts(m, fds, n, err);
 }
 
 int create_send_mounts(struct create_op *m, int sock, struct warren_error *err)
@@ -386,6 +372,10 @@ int create_configure(struct create_op *m, struct warren_error *err)
 	if (!n->named)
 		r = hold_engine(n, fds, &msg, err);
 	own = msg.n;
+	for (size_t i = 0; i < m->sandbox->n_writes; i++) {
+		fds[msg.n] = m->sandbox->writes_locks[i];
+		msg.role[msg.n++] = PROTO_ROLE_ALIVE;
+	}
 	if (m->sandbox->image_lock >= 0) {
 		fds[msg.n] = m->sandbox->image_lock;
 		msg.role[msg.n++] = PROTO_ROLE_ALIVE;
@@ -438,6 +428,7 @@ static const struct create_op_step steps[] = {
 	{ "check the disk", take_disk },
 	{ "claim an id range", create_claim }, /* from here on, a crash leaves a link */
 	{ "open the saved files", saved_open },
+	{ "open the directories for changes", cow_open },
 	{ "open the image", open_image_before },
 	{ "find the user", find_user_before },
 	{ "create the cgroup", create_cgroup_before },
@@ -465,6 +456,7 @@ void native_forget(struct native_sandbox *sandbox)
 {
 	if (sandbox->image_lock >= 0)
 		(void)close(sandbox->image_lock);
+	cow_close(sandbox);
 	capture_done(&sandbox->captured);
 	initclient_done(native_talk(sandbox));
 	free(sandbox);

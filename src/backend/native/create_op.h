@@ -83,6 +83,9 @@ int create_send_mounts(struct create_op *m, int sock, struct warren_error *err);
 /* volume.c: whether this engine can mount the volumes of @spec. */
 int volume_check(const struct native *n, const struct warren_spec *spec,
 		 struct warren_error *err);
+/* Copy the mount of a file or directory of the host, whose owner is the user inside. */
+int volume_copy(struct create_op *m, const struct warren_mount *v, int *ret_fd,
+		struct warren_error *err);
 /* Give the filesystem of a volume the sandbox's ids. */
 int volume_take(struct create_op *m, const struct warren_mount *v, int *ret_fd,
 		struct warren_error *err);

@@ -84,3 +84,39 @@ void idmap_volume(const struct native_sandbox *sandbox, uint32_t owner_uid,
 	idmap_add(ret->gid, &ret->n_gid, owner_gid, sandbox->base_id + sandbox->user.gid,
 		  1);
 }
+
+/* Ids inside and in the layer are equal, except that @user and @owner are exchanged. */
+static size_t map_swapped(struct ns_map *map, uint32_t owner, uint32_t user,
+			  uint32_t base)
+{
+	uint32_t low = owner < user ? owner : user, high = owner < user ? user : owner;
+	size_t n = 0;
+
+	if (owner == user) {
+		idmap_add(map, &n, 0, base, NATIVE_IDS);
+		return n;
+	}
+	if (owner >= NATIVE_IDS) {
+		idmap_add(map, &n, 0, base, user);
+		idmap_add(map, &n, owner, base + user, 1);
+		idmap_add(map, &n, user + 1, base + user + 1, NATIVE_IDS - user - 1);
+		/* .writes may belong to root: give that an id that no file inside has. */
+		idmap_add(map, &n, user, base + NATIVE_IDS, 1);
+		return n;
+	}
+	idmap_add(map, &n, 0, base, low);
+	idmap_add(map, &n, low, base + high, 1);
+	idmap_add(map, &n, low + 1, base + low + 1, high - low - 1);
+	idmap_add(map, &n, high, base + low, 1);
+	idmap_add(map, &n, high + 1, base + high + 1, NATIVE_IDS - high - 1);
+	return n;
+}
+
+void idmap_layer(const struct native_sandbox *sandbox, uint32_t owner_uid,
+		 uint32_t owner_gid, struct ns_maps *ret)
+{
+	ret->n_uid =
+		map_swapped(ret->uid, owner_uid, sandbox->user.uid, sandbox->base_id);
+	ret->n_gid =
+		map_swapped(ret->gid, owner_gid, sandbox->user.gid, sandbox->base_id);
+}

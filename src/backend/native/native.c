@@ -307,6 +307,7 @@ const struct backend_kind backend_kind_native = {
 
 const struct backend_ops backend_native = {
 	.name = "native",
+	.writes = true,
 	.open = native_open,
 	.close = native_close,
 	.probe = native_probe,

@@ -20,6 +20,7 @@
  *	scratch_disk.c		scratch space in a disk image, instead of in memory
  *	persist.c		scratch disks that outlive the processes of a sandbox
  *	volume.c		filesystems of volumes
+ *	cow.c			overlays whose changes go to directories of the host
  *	idmap.c			id maps of sandboxes and volumes
  *	probe.c			detects the features of this machine
  *
@@ -55,11 +56,14 @@
 #define DIR_LOWER        (PROTO_ROLE_LOWER - PROTO_ROLE_DIRS)
 #define DIRS_OF_ROOT     2 /* both of them, in this order */
 #define NATIVE_STEPS_MAX 48
+/* Layers of all overlays of a sandbox, and how many of them get changes. */
+#define COW_DIRS_MAX   136
+#define COW_WRITES_MAX 8
 /*
  * Descriptors that the parent sends to the child: scratch space, saved files, layers,
  * volumes.
  */
-#define NATIVE_FDS_MAX (2 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX)
+#define NATIVE_FDS_MAX (2 + IMAGE_MOUNTS_MAX + NATIVE_MOUNTS_MAX + COW_DIRS_MAX)
 #define NATIVE_IDS     65536U /* number of ids per sandbox */
 /*
  * Descriptors that stay open for the life of a sandbox get numbers from here on, if
@@ -113,9 +117,11 @@ struct native_sandbox {
 	bool has_slot, has_cgroup;
 	/* Whether the sandbox owns the socket and the state file with its id. */
 	bool has_socket;
-	bool one_shot;  /* created for one exec */
-	uid_t base_id;  /* host uid of the sandbox's root */
-	int image_lock; /* -1: none */
+	bool one_shot;                    /* created for one exec */
+	uid_t base_id;                    /* host uid of the sandbox's root */
+	int image_lock;                   /* -1: none */
+	int writes_locks[COW_WRITES_MAX]; /* cow.c */
+	size_t n_writes;
 	/*
 	 * Captured during the creation; belongs to the sandbox until
 	 * warren_capture_network() takes it.
@@ -166,6 +172,10 @@ struct native_plan {
 	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
 	int scratch, root, proc, pts, init;
+	char lowers[4096]; /* the layers of the root, for the option of the overlay */
+	char upper[32], work[32]; /* its other directories, in the scratch space */
+	bool used; /* the upper directory was used before: it has files of a sandbox */
+	int mount_fds[NATIVE_MOUNTS_MAX]; /* for each mount of the spec; -1: a tmpfs */
 	/* Directories for init, by role (minus PROTO_ROLE_DIRS); -1: none. */
 	int dirs[PROTO_DIRS];
 	struct ns_aside aside; /* the thread that mounts, and its error */
@@ -191,8 +201,15 @@ struct warren_step inside_step(const struct native_plan *p, size_t i);
 
 /* rootfs.c: steps of child.c */
 int rootfs_copies(struct native_plan *p, struct warren_error *err);
+/*
+ * Copy @path, which must be the same file as @opened (0: any file), to the next of
+ * plan.fds.
+ */
+int rootfs_copy_path(struct native_plan *p, const char *path, int opened, bool recursive,
+		     uint64_t attr, struct warren_error *err);
 int rootfs_scratch(struct native_plan *p, struct warren_error *err);
 int rootfs_stage(struct native_plan *p, struct warren_error *err);
+int rootfs_leave(struct native_plan *p, struct warren_error *err);
 int rootfs_fit(struct native_plan *p, struct warren_error *err);
 int rootfs_place_proc(struct native_plan *p, struct warren_error *err);
 /*
@@ -326,6 +343,13 @@ bool idmap_has_ids(const struct initclient_sandbox *sandbox, uint32_t uid, uint3
  */
 void idmap_volume(const struct native_sandbox *sandbox, uint32_t owner_uid,
 		  uint32_t owner_gid, struct ns_maps *ret);
+
+/*
+ * Set the id map of a layer that has files of a sandbox: the owner of the layer is the
+ * user inside, and the other ids are unchanged.
+ */
+void idmap_layer(const struct native_sandbox *sandbox, uint32_t owner_uid,
+		 uint32_t owner_gid, struct ns_maps *ret);
 
 /* native.c: whether the kernel has at least this version. */
 bool native_kernel_since(unsigned long major, unsigned long minor);

@@ -20,6 +20,7 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 
+#include "backend/native/cow.h"
 #include "backend/native/native.h"
 #include "base/hosts.h"
 #include "os/mount.h"
@@ -62,7 +63,7 @@ static int attach_at(int mount_fd, int at, const char *name, struct warren_error
  * the creator's mount namespace, whose mounts cannot be copied here: so find the file
  * again in this namespace.
  */
-static int copy_path(struct native_plan *p, const char *path, int opened, bool recursive,
+int rootfs_copy_path(struct native_plan *p, const char *path, int opened, bool recursive,
 		     uint64_t attr, struct warren_error *err)
 {
 	AUTO_CLOSE int at = open(path, O_PATH | O_CLOEXEC);
@@ -99,8 +100,8 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 
 		/* This copies a tree of the machine, including all mounts in it: see
 		 * hide.c. */
-		r = copy_path(p, l->path, l->fd, l->at[0], PLAIN | MOUNT_ATTR_RDONLY,
-			      err);
+		r = rootfs_copy_path(p, l->path, l->fd, l->at[0],
+				     PLAIN | MOUNT_ATTR_RDONLY, err);
 		if (r == -EINVAL && !l->at[0])
 			r = error_set(
 				err, EINVAL,
@@ -108,13 +109,17 @@ int rootfs_copies(struct native_plan *p, struct warren_error *err)
 				"exclude it: unmount it, or copy the directory",
 				l->path);
 	}
+	if (r == 0)
+		r = cow_own_root(p, err);
 	for (size_t i = 0; r == 0 && i < p->spec->n_mounts; i++) {
 		const struct warren_mount *m = &p->spec->mounts[i];
 
-		if (m->source)
-			r = copy_path(p, m->source, m->source_fd, true,
-				      PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0),
-				      err);
+		if (m->writes)
+			r = cow_own_mount(p, m, err);
+		else if (m->source)
+			r = rootfs_copy_path(
+				p, m->source, m->source_fd, true,
+				PLAIN | (m->read_only ? MOUNT_ATTR_RDONLY : 0), err);
 	}
 	return r;
 }
@@ -250,7 +255,7 @@ static int mount_overlay_by_path(const struct native_plan *p, const char *at,
 {
 	char options[4096];
 
-	if (snprintf(options, sizeof(options), "lowerdir=%s,%suserxattr", p->image.lowers,
+	if (snprintf(options, sizeof(options), "lowerdir=%s,%suserxattr", p->lowers,
 		     more) >= (int)sizeof(options))
 		return error_errno(err, E2BIG, "list the layers");
 	if (mount("none", at, "overlay", MS_NODEV | MS_NOSUID, options) < 0)
@@ -260,8 +265,11 @@ static int mount_overlay_by_path(const struct native_plan *p, const char *at,
 
 static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
 {
-	int r = mount_overlay_by_path(p, "r", "upperdir=u,workdir=w,", err);
+	char more[96];
+	int r;
 
+	(void)snprintf(more, sizeof(more), "upperdir=%s,workdir=%s,", p->upper, p->work);
+	r = mount_overlay_by_path(p, "r", more, err);
 	if (r < 0)
 		return r;
 	p->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -270,16 +278,17 @@ static int mount_long_overlay(struct native_plan *p, struct warren_error *err)
 
 static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 {
-	struct mount_option options[] = { { "lowerdir", p->image.lowers },
-					  { "upperdir", "u" },
-					  { "workdir", "w" },
+	struct mount_option options[] = { { "lowerdir", p->lowers },
+					  { "upperdir", p->upper },
+					  { "workdir", p->work },
 					  { "userxattr", NULL },
 					  { NULL, NULL } };
-	int r = p->restores || p->kept ? 0 : hosts_write("u", p->hostname);
+	int r = p->restores || p->kept || p->used ? 0
+						  : hosts_write(p->upper, p->hostname);
 
 	if (r < 0)
 		return error_errno(err, -r, "write /etc/hosts");
-	if (strlen(p->image.lowers) > 255)
+	if (strlen(p->lowers) > 255)
 		return mount_long_overlay(p, err);
 	r = mount_new("overlay", options, PLAIN, &p->root, err);
 	return r < 0 ? r : mount_attach(p->root, AT_FDCWD, "r", err);
@@ -293,10 +302,10 @@ static int rootfs_mount_overlay(struct native_plan *p, struct warren_error *err)
 static int rootfs_keep_lower(struct native_plan *p, struct warren_error *err)
 {
 	const uint64_t attr = PLAIN | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY;
-	struct mount_option options[] = { { "lowerdir", p->image.lowers },
+	struct mount_option options[] = { { "lowerdir", p->lowers },
 					  { "userxattr", NULL },
 					  { NULL, NULL } };
-	const char *at = p->image.lowers;
+	const char *at = p->lowers;
 	int r = 0;
 
 	if (strchr(at, ':') && strlen(at) <= 255)
@@ -316,8 +325,13 @@ static int rootfs_keep_lower(struct native_plan *p, struct warren_error *err)
 int rootfs_trees(struct native_plan *p, struct warren_error *err)
 {
 	size_t next = (size_t)p->on_disk + p->restores;
+	size_t cow = next + p->image.n_mounts;
 	int r = attach_stack(p, &next, err);
 
+	(void)strcpy(p->upper, "u");
+	(void)strcpy(p->work, "w");
+	if (r == 0)
+		r = cow_root(p, cow, err);
 	if (r == 0)
 		r = rootfs_keep_lower(p, err);
 	if (r == 0)
@@ -329,7 +343,7 @@ int rootfs_trees(struct native_plan *p, struct warren_error *err)
 			return error_set(err, EPROTO, "a tree is missing");
 		r = attach_at(p->fds[next++], p->root, p->image.mounts[i].at, err);
 	}
-	return r;
+	return r < 0 ? r : cow_mounts(p, cow + cow_root_fds(p->spec), err);
 }
 
 /* ------------------------------------------------------------------- /proc */
@@ -477,10 +491,10 @@ int rootfs_stage(struct native_plan *p, struct warren_error *err)
 {
 	int r = mount_new("proc", NULL, PLAIN | MOUNT_ATTR_NOEXEC, &p->proc, err);
 
-	if (r == 0 && mkdir("p", 0755) < 0)
+	if (r == 0 && mkdir("proc", 0755) < 0)
 		r = error_errno(err, errno, "create a mount point");
 	if (r == 0)
-		r = mount_attach(p->proc, AT_FDCWD, "p", err);
+		r = mount_attach(p->proc, AT_FDCWD, "proc", err);
 	if (r == 0)
 		r = mask_proc(p, err);
 	if (r == 0)
@@ -557,9 +571,9 @@ int rootfs_dev(struct native_plan *p, struct warren_error *err)
 
 /* --------------------------------------------------- pivot and mounts in the new root */
 
-int rootfs_pivot(struct native_plan *p, struct warren_error *err)
+static int rootfs_change_root(int root, struct warren_error *err)
 {
-	if (fchdir(p->root) < 0)
+	if (fchdir(root) < 0)
 		return error_errno(err, errno, "enter the root");
 	/*
 	 * Mount the new root over the old one, then detach the old one, which is now
@@ -572,6 +586,33 @@ int rootfs_pivot(struct native_plan *p, struct warren_error *err)
 	if (chdir("/") < 0)
 		return error_errno(err, errno, "enter the new root");
 	return 0;
+}
+
+int rootfs_pivot(struct native_plan *p, struct warren_error *err)
+{
+	return rootfs_change_root(p->root, err);
+}
+
+/*
+ * For a part: while it waits, its root is the scratch space, with what the steps that
+ * follow need of the machine. Otherwise it would keep a copy of each mount of the
+ * machine, and with it the filesystems that are unmounted in the meantime.
+ */
+int rootfs_leave(struct native_plan *p, struct warren_error *err)
+{
+	AUTO_CLOSE int dev = -1;
+	int r;
+
+	if (mkdir(&SCRATCH_AT[1], 0755) < 0 || mkdir("dev", 0755) < 0)
+		return error_errno(err, errno, "create a mount point");
+	dev = open("dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dev < 0)
+		return error_errno(err, errno, "open a mount point");
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
+		if (mknodat(dev, nodes[i], S_IFREG | 0444, 0) < 0)
+			return error_errno(err, errno, "create a mount point");
+	r = bind_nodes(dev, err);
+	return r < 0 ? r : rootfs_change_root(p->scratch, err);
 }
 
 /*
@@ -662,17 +703,13 @@ static int mount_one(const struct native_plan *p, const struct warren_mount *m, 
 static int rootfs_mount_at_depth(struct native_plan *p, unsigned depth, size_t *left,
 				 struct warren_error *err)
 {
-	size_t next = p->n_fds;
-
-	for (size_t i = 0; i < p->spec->n_mounts; i++)
-		next -= p->spec->mounts[i].source != NULL;
 	for (size_t i = 0; i < p->spec->n_mounts; i++) {
 		const struct warren_mount *m = &p->spec->mounts[i];
-		int fd = m->source ? p->fds[next++] : -1, r;
+		int r;
 
 		if (mount_depth(m->target) != depth)
 			continue;
-		r = mount_one(p, m, fd, err);
+		r = mount_one(p, m, p->mount_fds[i], err);
 		if (r < 0)
 			return error_wrap(err, "mount at '%s'", m->target);
 		(*left)--;

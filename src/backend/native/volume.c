@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include "backend/native/create_op.h"
 #include "backend/native/native.h"
@@ -40,4 +41,29 @@ int volume_take(struct create_op *m, const struct warren_mount *v, int *ret_fd,
 		return error_wrap(err, "volume '%s'", v->source);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+int volume_copy(struct create_op *m, const struct warren_mount *v, int *ret_fd,
+		struct warren_error *err)
+{
+	/*
+	 * The source is opened only once, here or by the process that checked it, so the
+	 * checked file is the mounted one.
+	 */
+	AUTO_CLOSE int at = v->source_fd ? fcntl(v->source_fd, F_DUPFD_CLOEXEC, 0)
+					 : open(v->source, O_PATH | O_CLOEXEC),
+		       map = -1;
+	uint64_t attr = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
+			(v->read_only ? MOUNT_ATTR_RDONLY : 0);
+	struct ns_maps maps;
+	struct stat st;
+	int r;
+
+	if (at < 0 || fstat(at, &st) < 0)
+		return error_errno(err, errno, "volume '%s'", v->source);
+	idmap_volume(m->sandbox, st.st_uid, st.st_gid, &maps);
+	r = ns_make_userns(&maps, &map, err);
+	if (r == 0)
+		r = mount_copy(at, "", true, attr, map, ret_fd, err);
+	return r < 0 ? error_wrap(err, "volume '%s'", v->source) : 0;
 }

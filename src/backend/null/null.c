@@ -26,6 +26,7 @@
 
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "base/default_path.h"
 #include "base/fd.h"
 #include "base/strv.h"
 #include "os/sig.h"
@@ -116,7 +117,7 @@ static char **merge_env(const char *const *a, const char *const *b)
 static int null_create(void *state UNUSED, const struct warren_spec *spec,
 		       struct backend_sandbox **ret_sandbox, struct warren_error *err)
 {
-	static const char *const path[] = { "PATH=/usr/local/bin:/usr/bin:/bin", NULL };
+	static const char *const path[] = { DEFAULT_PATH_ENV, NULL };
 	struct null_sandbox *sandbox;
 
 	if (spec_limit_beyond(spec, 0, 0) < SPEC_LIMIT_MAX || spec->read_only ||

@@ -112,10 +112,10 @@ static const struct opt create_table[] = {
 	  "idempotency key: repeating it creates nothing new",
 	  opt_text, FIELD(key) },
 	{ NULL, "wait", 0, "DURATION", "10s",
-	  "how long to wait until it runs (default: 60s)",
+	  "how long to wait until the sandbox runs (default: 60s)",
 	  opt_duration, FIELD(wait_ms) },
 	{ NULL, "no-wait", 0, NULL, NULL,
-	  "do not wait until it runs",
+	  "do not wait until the sandbox runs",
 	  opt_flag, FIELD(no_wait) },
 
 	{ "Output", OPT_JSON("print the sandbox as a JSON object; several as an array",

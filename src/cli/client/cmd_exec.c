@@ -10,7 +10,7 @@
 #define FIELD(name) offsetof(struct exec_options, name)
 
 #define EXEC_LIMIT(...) \
-	OPT_LIVE_LIMIT("Limits, within the sandbox's", FIELD(limits), __VA_ARGS__)
+	OPT_LIVE_LIMIT("Limits, at most those of the sandbox", FIELD(limits), __VA_ARGS__)
 
 /* clang-format off */
 static const struct opt exec_table[] = {

@@ -18,6 +18,7 @@ extern const struct command client_image;
 extern const struct command client_run;
 #define CLIENT_DECLARED(word, says) extern const struct command client_##word;
 CLIENT_COMMANDS(CLIENT_DECLARED)
+CLIENT_FORWARDED(CLIENT_DECLARED)
 #undef CLIENT_DECLARED
 
 /*

@@ -14,6 +14,7 @@
 /* clang-format off */
 static const struct command *const commands[] = {
 	CLIENT_COMMANDS(CLIENT_LISTED)
+	CLIENT_FORWARDED(CLIENT_LISTED)
 	&client_image,
 	&client_run,
 	NULL,

@@ -147,13 +147,6 @@ struct build_mounts {
 		.dir = { .fd = -1 }, .lock = -1, \
 	}
 
-/*
- * A directory for temporary files, which store_drop_layer() removes, or garbage
- * collection if this process is killed. The store must not be locked.
- */
-int build_work_new(const struct store *s, struct store_new *ret,
-		   struct warren_error *err) MUST_CHECK;
-
 /* Add what the mounts contain to the step's hash. */
 int build_mounts_hash(struct build_step *step, const struct dockerfile_run *run,
 		      struct warren_error *err) MUST_CHECK;
@@ -209,5 +202,8 @@ void build_say(const struct build *b, const char *text);
  * steps of all tenants. The store must not be locked.
  */
 int build_steps_limit(const struct store *s, const char *tenant, uint64_t max) MUST_CHECK;
+
+/* Remove steps of all tenants while the disk has little space. */
+int build_steps_trim(const struct store *s) MUST_CHECK;
 
 #endif /* CLI_IMAGE_BUILD_H */

@@ -379,7 +379,7 @@ static int copy_unpack(struct copy_work *w, struct layer_add *a,
 
 	if (blob < 0)
 		return error_errno(err, -blob, "open '%s'", s->list.v[0].path);
-	r = store_new_layer(store, &dir, err);
+	r = store_new_work(store, &dir, err);
 	if (r == 0)
 		r = unpack_archive(blob, dir.fd, &o, &res, err);
 	*ret_is = r == 0;

@@ -118,17 +118,6 @@ static int build_mount_add(struct build_mounts *all, const struct dockerfile_mou
 	return 0;
 }
 
-int build_work_new(const struct store *s, struct store_new *ret, struct warren_error *err)
-{
-	int r = store_lock(s, false, true);
-
-	if (r < 0)
-		return error_errno(err, -r, "lock the image store");
-	r = store_new_work(s, ret, err);
-	store_unlock(s);
-	return r;
-}
-
 /* An empty directory of the temporary directory; its path, which the caller frees. */
 static int build_mount_temp(const struct store *s, struct build_mounts *all, char **ret,
 			    struct warren_error *err)
@@ -137,7 +126,7 @@ static int build_mount_temp(const struct store *s, struct build_mounts *all, cha
 	int r = 0;
 
 	if (all->dir.fd < 0)
-		r = build_work_new(s, &all->dir, err);
+		r = store_new_work(s, &all->dir, err);
 	if (r < 0)
 		return r;
 	all->store = s;

@@ -52,6 +52,8 @@ static const struct opt request_table[] = {
 	  opt_text, FIELD(dns_servers) },
 	{ NULL, OPT_INSECURE(FIELD(insecure)) },
 	{ NULL, OPT_TRUSTED(FIELD(trusted)) },
+	{ NULL, "trim", 0, NULL, NULL, "only remove steps, if the disk is nearly full",
+	  opt_flag, FIELD(trim) },
 	{ NULL, "no-host", 0, NULL, NULL, "refuse FROM host", opt_flag, FIELD(no_host) },
 };
 /* clang-format on */
@@ -321,7 +323,7 @@ static int build_request_unpack(struct build *b, struct store_new *dir,
 	int r;
 
 	store_tidy(&b->store, false);
-	r = build_work_new(&b->store, dir, err);
+	r = store_new_work(&b->store, dir, err);
 	if (r < 0)
 		return r;
 	r = unpack_archive(STDIN_FILENO, dir->fd, &options, &ignored, err);
@@ -360,6 +362,18 @@ static void build_request_limit_steps(const struct build_request *q)
 	store_close(&s);
 }
 
+static int build_request_trim(struct warren_error *err)
+{
+	struct store s;
+	int r = image_open_store(true, &s, err);
+
+	if (r < 0)
+		return r;
+	r = build_steps_trim(&s);
+	store_close(&s);
+	return r < 0 ? error_errno(err, -r, "remove steps of builds") : 0;
+}
+
 int build_request_main(int argc, char **argv)
 {
 	AUTO_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
@@ -374,6 +388,10 @@ int build_request_main(int argc, char **argv)
 	report_start();
 	if (!command_operands(&request_command, argc, argv, &q, 0, 0, &operands, &status))
 		return report_end(status);
+	if (q.trim) {
+		r = build_request_trim(&err);
+		return report_end(image_end(&request_command, r, &err, &out));
+	}
 	cancel_arm();
 	b.request = &q;
 	r = build_request_read(&q, &o, &err);

@@ -41,6 +41,7 @@ struct build_request {
 	const char *run_dir, *dns_servers;
 	struct host_list insecure, trusted;
 	bool no_host; /* FROM host is refused */
+	bool trim;    /* there is no request: build_steps_trim() */
 	/* From the client. */
 	json_t *json;
 	const char *tenant;

@@ -23,7 +23,7 @@ bool build_cancelled(void)
 
 int build_layer_begin(struct build *b, struct store_new *ret, struct warren_error *err)
 {
-	int r = build_work_new(&b->store, ret, err);
+	int r = store_new_work(&b->store, ret, err);
 
 	if (r == 0 && fchmod(ret->fd, 0755) < 0) {
 		r = error_errno(err, errno, "create a directory for a layer");
@@ -62,12 +62,16 @@ static int layer_record(struct build_step *step, const char *key, const char *di
 	r = build_store_image(&b->store, config,
 			      stage->image.id[0] ? &stage->image : NULL,
 			      b->request ? private : NULL, id, err);
-	if (r == 0)
-		r = build_cache_put(&b->store, key, id, err);
+	/* A step that the cache names can be removed unless it is locked. */
 	if (r == 0)
 		r = store_find(&b->store, id, &image, err);
 	if (r < 0)
 		return r;
+	r = build_cache_put(&b->store, key, id, err);
+	if (r < 0) {
+		store_image_done(&image);
+		return r;
+	}
 	store_image_done(&stage->image);
 	stage->image = image;
 	return 0;

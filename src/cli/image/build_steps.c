@@ -10,11 +10,15 @@
  * tenants are removed when they were not used for STEP_DAYS, because a tenant may never
  * build again.
  *
+ * When there is little space on the disk, the service lets the steps of all tenants be
+ * removed until there is enough, the half that was not used for longest first.
+ *
  * An image that a build uses is locked, and stays.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "cli/image/build.h"
@@ -27,6 +31,9 @@
 /* The files of its image, its layer's directory, and the time that each list of all
  * images takes for it: more than an empty layer. */
 #define STEP_COST (64U << 10)
+/* The space that build_steps_trim() wants: this part of the disk, or so many bytes. */
+#define TRIM_PART   8
+#define TRIM_ENOUGH (1ULL << 30)
 
 struct step {
 	const struct store_image *image;
@@ -182,6 +189,49 @@ static bool steps_exceed(struct steps *t, const struct step *step, uint64_t max)
 	t->bytes += bytes;
 	t->kept++;
 	return false;
+}
+
+/* Is there little space on the disk of the store? */
+static bool steps_space_is_short(const struct store *s)
+{
+	struct statvfs fs;
+	uint64_t size, left;
+
+	if (fstatvfs(s->images, &fs) < 0)
+		return false;
+	size = (uint64_t)fs.f_blocks * fs.f_frsize;
+	left = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return left < size / TRIM_PART && left < TRIM_ENOUGH;
+}
+
+/* Remove the half of all steps that was not used for longest; *@ret_n: how many. */
+static int steps_halve(const struct store *s, size_t *ret_n)
+{
+	CLEANUP(steps_done) struct steps t = { .store = s };
+	struct store_collected collected = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	int r = store_lock_soon(s);
+
+	*ret_n = 0;
+	if (r < 0)
+		return r;
+	r = steps_read(&t, "", &ignored);
+	for (size_t i = t.n / 2; r == 0 && i < t.n; i++)
+		*ret_n += store_remove_image(s, t.list[i].image->id) == 0;
+	(void)store_collect(s, &collected);
+	store_unlock(s);
+	store_sweep_collected(s, &collected);
+	return r;
+}
+
+int build_steps_trim(const struct store *s)
+{
+	size_t n = 1;
+	int r = 0;
+
+	while (r == 0 && n > 0 && steps_space_is_short(s))
+		r = steps_halve(s, &n);
+	return r;
 }
 
 int build_steps_limit(const struct store *s, const char *tenant, uint64_t max)

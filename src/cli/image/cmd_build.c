@@ -145,7 +145,16 @@ static int build_open_context(struct build *b, const char *path, struct warren_e
 	b->context = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (b->context < 0)
 		return error_errno(err, errno, "open the context '%s'", path);
-	r = view_open_plain(b->context, &b->source);
+	if (!b->o->context_layer) {
+		r = view_open_plain(b->context, &b->source);
+	} else {
+		AUTO_CLOSE int layer =
+			open(b->o->context_layer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (layer < 0)
+			return error_errno(err, errno, "open '%s'", b->o->context_layer);
+		r = view_open_under(b->context, layer, &b->source);
+	}
 	return r < 0 ? error_errno(err, -r, "open the context '%s'", path) : 0;
 }
 

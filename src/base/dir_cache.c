@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dir_cache.c - a file with the entries of directories, separated by NULs */
+#include "base/dir_cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/macro.h"
+#include "base/parse.h"
+
+#define CACHE_MAX  (16U << 20)
+#define CACHE_DIRS 100000
+/* ns: more than the resolution of times of files, if these have nanoseconds or not */
+#define CACHE_RECENT  50000000U
+#define CACHE_COARSE  2000000000U
+#define CACHE_VERSION "warren directories 1"
+
+/* ---------------------------------------------------------------- reading */
+
+struct cache_reader {
+	const char *at, *end;
+	bool failed;
+};
+
+static const char *cache_text(struct cache_reader *r)
+{
+	const char *text = r->at;
+	const char *nul = r->failed ? NULL : memchr(text, 0, (size_t)(r->end - text));
+
+	if (!nul) {
+		r->failed = true;
+		return "";
+	}
+	r->at = nul + 1;
+	return text;
+}
+
+static uint64_t cache_number(struct cache_reader *r, uint64_t max)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	uint64_t n = 0;
+
+	if (parse_u64(cache_text(r), max, &n, &ignored) < 0)
+		r->failed = true;
+	return n;
+}
+
+/* A number, and as many texts. */
+static struct dir_names cache_names(struct cache_reader *r)
+{
+	struct dir_names names = { .n = (size_t)cache_number(r, CACHE_MAX) };
+
+	names.text = r->at;
+	for (size_t i = 0; i < names.n && !r->failed; i++)
+		(void)cache_text(r);
+	return names;
+}
+
+static int cache_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct dir_known *)a)->path,
+		      ((const struct dir_known *)b)->path);
+}
+
+static void cache_parse(struct dir_cache *c, size_t size)
+{
+	struct cache_reader r = { .at = c->text, .end = c->text + size };
+	size_t room = 0;
+
+	if (strcmp(cache_text(&r), CACHE_VERSION) != 0 ||
+	    strcmp(cache_text(&r), c->header) != 0)
+		return;
+	while (!r.failed && r.at < r.end && c->n < CACHE_DIRS) {
+		struct dir_known k = { .path = cache_text(&r) };
+
+		for (size_t i = 0; i < ARRAY_SIZE(k.stamp); i++)
+			k.stamp[i] = cache_number(&r, UINT64_MAX);
+		k.files = cache_names(&r);
+		k.dirs = cache_names(&r);
+		if (c->n == room) {
+			size_t more = room ? 2 * room : 256;
+			struct dir_known *v = reallocarray(c->v, more, sizeof(*v));
+
+			if (!v)
+				break;
+			c->v = v;
+			room = more;
+		}
+		c->v[c->n++] = k;
+	}
+	if (r.failed)
+		c->n = 0;
+	if (c->n > 0)
+		qsort(c->v, c->n, sizeof(*c->v), cache_compare);
+}
+
+void dir_cache_load(struct dir_cache *c, int at, const char *path, const char *header)
+{
+	AUTO_CLOSE int fd =
+		path ? openat(at, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+		     : -1;
+	struct timespec now = { 0 };
+	struct stat st;
+	ssize_t n;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	*c = (struct dir_cache){ .path = path,
+				 .header = header,
+				 .out = BUF_INIT(CACHE_MAX),
+				 .now_ns = (uint64_t)now.tv_sec * 1000000000 +
+					   (uint64_t)now.tv_nsec };
+	if (!path)
+		return;
+	buf_add(&c->out, CACHE_VERSION, sizeof(CACHE_VERSION));
+	buf_add(&c->out, header, strlen(header) + 1);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    st.st_uid != geteuid() || (st.st_mode & 022) || st.st_size <= 0 ||
+	    st.st_size > CACHE_MAX)
+		return;
+	c->text = malloc((size_t)st.st_size);
+	n = c->text ? fd_read_all(fd, c->text, (size_t)st.st_size) : 0;
+	if (n > 0)
+		cache_parse(c, (size_t)n);
+}
+
+/* ------------------------------------------------------------- directories */
+
+bool dir_cache_trusts(int dir)
+{
+	static const long local[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+				      BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, TMPFS_MAGIC };
+	struct statfs fs;
+
+	if (fstatfs(dir, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
+		if ((long)fs.f_type == local[i])
+			return true;
+	return false;
+}
+
+static uint64_t cache_ns(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
+}
+
+static void cache_stamp(const struct stat *st, uint64_t ret[DIR_STAMP])
+{
+	ret[0] = st->st_ino;
+	ret[1] = (uint64_t)st->st_mtim.tv_sec;
+	ret[2] = (uint64_t)st->st_mtim.tv_nsec;
+	ret[3] = (uint64_t)st->st_ctim.tv_sec;
+	ret[4] = (uint64_t)st->st_ctim.tv_nsec;
+	ret[5] = (uint64_t)st->st_dev;
+}
+
+const struct dir_known *dir_cache_find(const struct dir_cache *c, const char *path,
+				       const struct stat *st)
+{
+	struct dir_known wanted = { .path = path };
+	const struct dir_known *k;
+
+	if (c->n == 0 || !S_ISDIR(st->st_mode))
+		return NULL;
+	cache_stamp(st, wanted.stamp);
+	k = bsearch(&wanted, c->v, c->n, sizeof(*c->v), cache_compare);
+	return k && memcmp(k->stamp, wanted.stamp, sizeof(k->stamp)) == 0 ? k : NULL;
+}
+
+static void cache_put_names(struct buf *out, struct dir_names names)
+{
+	const char *name = NULL;
+	char count[32];
+	int n = snprintf(count, sizeof(count), "%zu", names.n);
+
+	buf_add(out, count, (size_t)n + 1);
+	FOR_EACH_DIR_NAME(names, name)
+	buf_add(out, name, strlen(name) + 1);
+}
+
+static bool cache_is_recent(const struct dir_cache *c, const struct stat *st)
+{
+	uint64_t margin = st->st_mtim.tv_nsec == 0 && st->st_ctim.tv_nsec == 0
+				  ? CACHE_COARSE
+				  : CACHE_RECENT;
+
+	return cache_ns(&st->st_mtim) + margin > c->now_ns ||
+	       cache_ns(&st->st_ctim) + margin > c->now_ns;
+}
+
+void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,
+		   struct dir_names files, struct dir_names dirs)
+{
+	uint64_t stamp[DIR_STAMP];
+
+	if (!c->path)
+		return;
+	cache_stamp(st, stamp);
+	if (cache_is_recent(c, st))
+		(void)memset(stamp, 0, sizeof(stamp));
+	buf_add(&c->out, path, strlen(path) + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(stamp); i++) {
+		char text[32];
+		int n = snprintf(text, sizeof(text), "%" PRIu64, stamp[i]);
+
+		buf_add(&c->out, text, (size_t)n + 1);
+	}
+	cache_put_names(&c->out, files);
+	cache_put_names(&c->out, dirs);
+}
+
+void dir_cache_save(struct dir_cache *c, int at)
+{
+	AUTO_FREE char *name = NULL;
+	AUTO_CLOSE int fd = -1;
+
+	if (!c->path || !c->changed || c->out.failed)
+		return;
+	if (asprintf(&name, "%s.%ld", c->path, (long)getpid()) < 0) {
+		name = NULL;
+		return;
+	}
+	fd = openat(at, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+		    0600);
+	if (fd < 0)
+		return;
+	if (fd_write_all(fd, c->out.data, c->out.len) < 0 ||
+	    renameat(at, name, at, c->path) < 0)
+		(void)unlinkat(at, name, 0);
+}
+
+void dir_cache_done(struct dir_cache *c)
+{
+	free(c->text);
+	free(c->v);
+	buf_done(&c->out);
+	*c = (struct dir_cache){ 0 };
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dir_cache.h - remember which names of interest the directories of a tree have
+ *
+ * A directory with the same inode, times of modification and change has the same entries,
+ * so one stat(2) replaces reading it. A directory that changed shortly before it was read
+ * is not trusted, because its next change may have the same time; neither are
+ * filesystems that others can change over a network.
+ */
+#ifndef BASE_DIR_CACHE_H
+#define BASE_DIR_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+
+/* Names, one after the other, each with its NUL. */
+struct dir_names {
+	const char *text;
+	size_t n;
+};
+
+#define DIR_STAMP 6 /* inode, two times, device */
+
+/* A directory that was read before. */
+struct dir_known {
+	const char *path;
+	uint64_t stamp[DIR_STAMP];
+	struct dir_names files, dirs; /* its files of interest, and directories */
+};
+
+struct dir_cache {
+	const char *path;   /* the file; NULL: there is no cache */
+	const char *header; /* the rules by which names were chosen */
+	char *text;
+	struct dir_known *v; /* sorted by path */
+	size_t n;
+	uint64_t now_ns; /* the start of the scan */
+	struct buf out;  /* the next contents of the file */
+	bool changed;
+};
+
+/* Do the times of directories below @dir tell all changes? If not, use no cache. */
+bool dir_cache_trusts(int dir);
+/*
+ * Read the file @path in the directory @at; one that is missing or damaged is the same as
+ * an empty one. @path (NULL: no cache) and @header must live as long as @c.
+ */
+void dir_cache_load(struct dir_cache *c, int at, const char *path, const char *header);
+/* Find a directory that has not changed since; NULL: read it. */
+const struct dir_known *dir_cache_find(const struct dir_cache *c, const char *path,
+				       const struct stat *st);
+/* Add a directory to the next contents. */
+void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,
+		   struct dir_names files, struct dir_names dirs);
+/* Write the file if something changed; failures only make the next scan slower. */
+void dir_cache_save(struct dir_cache *c, int at);
+void dir_cache_done(struct dir_cache *c);
+
+/* For each name of a list: struct dir_names @list, const char *@name. */
+#define FOR_EACH_DIR_NAME(list, name)                                       \
+	for (size_t name##_i = 0;                                           \
+	     name##_i < (list).n &&                                         \
+	     ((name) = name##_i ? (name) + strlen(name) + 1 : (list).text); \
+	     name##_i++)
+
+#endif /* BASE_DIR_CACHE_H */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_diff.c - warren diff: show what a work changed; or a sandbox of the service */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common_options.h"
+#include "cli/work/commands.h"
+#include "cli/work/forward_client.h"
+#include "cli/work/pager.h"
+#include "cli/work/select.h"
+#include "cli/work/show.h"
+
+struct diff_options {
+	bool stat, name_only, name_status, json, patch, ignored;
+};
+
+#define FIELD(name) offsetof(struct diff_options, name)
+
+static const struct opt diff_table[] = {
+	{ NULL, "stat", 0, NULL, NULL, "print a row for each change", opt_flag,
+	  FIELD(stat) },
+	{ NULL, "name-only", 0, NULL, NULL, "print only the paths", opt_flag,
+	  FIELD(name_only) },
+	{ NULL, "name-status", 0, NULL, NULL,
+	  "print a letter and the path of each change", opt_flag, FIELD(name_status) },
+	{ NULL, "patch", 0, NULL, NULL,
+	  "print a patch for 'git apply', with binary files", opt_flag, FIELD(patch) },
+	{ NULL, "ignored", 0, NULL, NULL,
+	  "list the files that .gitignore ignores, and those of .git", opt_flag,
+	  FIELD(ignored) },
+	{ NULL, OPT_JSON("print the changes as one JSON object", FIELD(json)) },
+};
+
+/* clang-format off */
+static const struct opt_conflict diff_conflicts[] = {
+	{ "stat", "name-only", "choose one" },
+	{ "stat", "name-status", "choose one" },
+	{ "name-only", "name-status", "choose one" },
+	{ "patch", "stat", "choose one" },
+	{ "patch", "name-only", "choose one" },
+	{ "patch", "name-status", "choose one" },
+	{ "json", "stat", "choose one" },
+	{ "json", "name-only", "choose one" },
+	{ "json", "name-status", "choose one" },
+	{ "json", "patch", "choose one" },
+};
+/* clang-format on */
+
+static int diff_print_json(const struct work *w, const struct changes *changes,
+			   struct buf *out)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", w->id);
+	json_str(&j, "name", w->name);
+	show_json_path(&j, "project", w->project);
+	json_u64(&j, "skipped_directories", changes->n_skipped);
+	json_open(&j, "changes", '[');
+	for (size_t i = 0; i < changes->n; i++)
+		show_json(&changes->v[i], &j);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	buf_puts(out, "\n");
+	return 0;
+}
+
+static int diff_print_patches(struct work *w, const struct changes *changes,
+			      const struct diff_options *o, struct buf *out,
+			      struct warren_error *err)
+{
+	const struct unified_options options = {
+		.context = PATCH_CONTEXT,
+		.binary = o->patch,
+		.terminal = isatty(STDOUT_FILENO),
+		.colors = o->patch ? NULL : show_colors(STDOUT_FILENO),
+	};
+	AUTO_BUF struct buf left_out = BUF_INIT(4096);
+	int r = 0;
+
+	for (size_t i = 0; i < changes->n && r == 0; i++)
+		if (show_in_patch(&changes->v[i]) &&
+		    (o->ignored || !changes->v[i].ignored))
+			r = show_patch(w, &changes->v[i], &options, out, err);
+	if (r < 0)
+		return r;
+	show_left_out(changes, &left_out);
+	if (left_out.len && !o->ignored)
+		message_say("diff", "%s", left_out.data);
+	return 0;
+}
+
+static void diff_print_names(const struct changes *changes, bool status, struct buf *out)
+{
+	for (size_t i = 0; i < changes->n; i++)
+		if (!show_is_repository(&changes->v[i]))
+			show_name(&changes->v[i], status, out);
+}
+
+static int diff_print(struct work *w, const struct changes *changes,
+		      const struct diff_options *o, struct warren_error *err)
+{
+	AUTO_BUF struct buf out = BUF_INIT(SHOW_MAX);
+	int r = 0;
+
+	if (o->json)
+		r = diff_print_json(w, changes, &out);
+	else if (o->name_only || o->name_status)
+		diff_print_names(changes, o->name_status, &out);
+	else if (o->stat)
+		show_stat(changes, show_width(STDOUT_FILENO), show_colors(STDOUT_FILENO),
+			  &out);
+	else
+		r = diff_print_patches(w, changes, o, &out, err);
+	if (r < 0)
+		return r;
+	if (out.failed)
+		return error_set(err, EFBIG,
+				 "the differences are too large to be shown at once: "
+				 "name paths, or use --stat");
+	return pager_show(&out, err);
+}
+
+/* Return the work or sandbox that is meant: the first word that is no option. */
+static const char *diff_subject(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--") == 0)
+			return i + 1 < argc ? argv[i + 1] : NULL;
+		else if (argv[i][0] != '-')
+			return argv[i];
+	return NULL;
+}
+
+static int cmd_diff(int argc, char **argv)
+{
+	const char *subject = diff_subject(argc, argv);
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_CHANGES struct changes changes = { 0 };
+	AUTO_WORK struct work *w = NULL;
+	struct diff_options o = { 0 };
+	char **words = NULL;
+	int status = 0, r;
+	unsigned flags;
+
+	if (subject && !work_exists(subject))
+		return forward_client(argv);
+	if (!command_operands(&work_diff, argc, argv, &o, 0, 0, &words, &status))
+		return status;
+	flags = (o.ignored ? CHANGES_EXPAND : 0) | (o.stat || o.json ? CHANGES_LINES : 0);
+	r = select_work(words[0], false, &w, &err);
+	if (r == 0)
+		r = select_changes(w, words[0] ? words + 1 : NULL, flags, &changes, &err);
+	if (r == 0)
+		r = diff_print(w, &changes, &o, &err);
+	if (r == 0)
+		return 0;
+	message_say("diff", "%s", err.msg);
+	return STATUS_FAILED;
+}
+
+static void diff_complete(int at, struct buf *out)
+{
+	if (at)
+		return;
+	select_complete(out);
+	forward_client_complete("diff", out);
+}
+
+const struct command work_diff = {
+	.name = "diff",
+	.summary = "Show what was changed in a work or a sandbox.",
+	.about =
+		"WORK is the id or name of a work (see 'warren work'); by default, the only one of the\n"
+		"current directory. The changes at the paths, or all changes, are shown as 'git diff'\n"
+		"shows them. On a terminal, $PAGER shows them (default: less).\n\n"
+		"  warren diff [--json] SANDBOX [SNAPSHOT]\n\n"
+		"lists the files that were changed in a sandbox of the service, compared with its\n"
+		"image or with a snapshot that was made from the same image. Each line has A (added),\n"
+		"C (changed) or D (deleted), and a path. Control characters and backslashes in a path\n"
+		"are shown as octal numbers. With --json, the changes are one JSON array.\n",
+	.opts = &(const struct opts){ .table = diff_table,
+				      .n = ARRAY_SIZE(diff_table),
+				      .conflicts = diff_conflicts,
+				      .n_conflicts = ARRAY_SIZE(diff_conflicts),
+				      .operands = "[WORK [PATH...]]",
+				      .example = "warren diff k3f9x2m7qd1w src",
+				      .mixed = true },
+	.run = cmd_diff,
+	.complete = diff_complete,
+};

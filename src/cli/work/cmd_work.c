@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_work.c - warren work: run a command in a sandbox with a project
+ *
+ * The sandbox sees the project (or a copy of it) through an overlay, whose changes go to
+ * the directory of a new work (work/work.h). Whatever ends this process, the changes stay
+ * there. After the command has ended, the user decides on them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/strv.h"
+#include "cli/run_result.h"
+#include "cli/work/commands.h"
+#include "cli/work/hide_project.h"
+#include "cli/work/setup_run.h"
+#include "cli/work/work_decide.h"
+#include "cli/work/work_list.h"
+#include "cli/work/work_options.h"
+#include "cli/work/work_project.h"
+#include "cli/work/work_run.h"
+
+struct work_job {
+	struct work_cli_options options;
+	char *project; /* its absolute path, without links */
+	const char *const *argv;
+	struct work *work;        /* NULL: mode bind */
+	struct mount_list mounts; /* borrows its strings */
+	char *source, *writes;    /* directories of the work */
+	char *hide;
+	struct work_hidden hidden;
+	const char **layers; /* over the project: the hidden files first */
+	struct setup_ready ready;
+	char *starts;            /* commands of each start, for /bin/sh */
+	const char **start_argv; /* they, and then the command */
+};
+
+static const char *const work_shell[] = { "/bin/sh", NULL };
+
+static int work_job_fail(const struct warren_error *err, int status)
+{
+	if (err->msg[0]) /* otherwise a helper has printed it */
+		message_say("work", "%s", err->msg);
+	return status;
+}
+
+/* "[PATH] [-- CMD...]": a word before the dashes is the project. */
+static int work_job_operands(struct work_job *job, char **argv, int argc, int first,
+			     struct warren_error *err)
+{
+	bool dashes = first > 1 && strcmp(argv[first - 1], "--") == 0;
+	const char *path = NULL;
+
+	if (!dashes && first < argc) {
+		path = argv[first++];
+		if (first < argc && strcmp(argv[first], "--") != 0)
+			return error_set(err, EINVAL,
+					 "write '--' before the command (example: %s)",
+					 work_opts.example);
+		first += first < argc;
+	}
+	if (first < argc)
+		job->argv = (const char *const *)(argv + first);
+	if (!job->options.resume)
+		return work_project_find(path ? path : ".", &job->project, err);
+	return path ? error_set(err, EINVAL,
+				"'%s': with --resume, the project is that of the work",
+				path)
+		    : 0;
+}
+
+/* ------------------------------------------------------------------- the work */
+
+static void work_say_hidden(const struct work_job *job, const struct work_hidden *h)
+{
+	const struct run_options *o = &job->options.run;
+
+	if (o->quiet)
+		return;
+	if (o->verbose) {
+		for (size_t i = 0; i < h->n; i++)
+			message_say("work", "hidden: %s", h->paths[i]);
+		for (size_t i = 0; i < h->n_cleaned; i++)
+			message_say("work", "shown without credentials: %s",
+				    h->cleaned[i]);
+		return;
+	}
+	if (h->n > 0)
+		message_say(
+			"work",
+			"%zu file%s hidden, because of %s name: %s%s (--verbose lists "
+			"all, --hide '!PATTERN' shows some)",
+			h->n, h->n == 1 ? " is" : "s are", h->n == 1 ? "its" : "their",
+			h->paths[0], h->n > 1 ? ", ..." : "");
+	if (h->n_cleaned > 0)
+		message_say("work", "git's configuration is shown without credentials");
+}
+
+static int work_job_hide(struct work_job *job, struct warren_error *err)
+{
+	struct work *w = job->work;
+	int r = hide_project(w, job->options.no_setup, w->hide, &job->hidden, err);
+
+	if (r == 0)
+		work_say_hidden(job, &job->hidden);
+	if (r == 0)
+		r = work_record_save(w, err);
+	return r < 0 ? r : work_prepared(w, err);
+}
+
+/* The directories of the work that the sandbox gets. */
+static int work_job_paths(struct work_job *job, struct warren_error *err)
+{
+	const struct work *w = job->work;
+	int r = w->mode == WORK_COPY ? asprintf(&job->source, "%s/copy", w->dir)
+				     : asprintf(&job->source, "%s", w->project);
+
+	if (r < 0 || asprintf(&job->writes, "%s/writes", w->dir) < 0 ||
+	    asprintf(&job->hide, "%s/hide", w->dir) < 0)
+		return error_errno(err, ENOMEM, "name the directories of a work");
+	return 0;
+}
+
+static int work_job_create(struct work_job *job, struct warren_error *err)
+{
+	const struct work_cli_options *o = &job->options;
+	const struct work_options options = {
+		.project = job->project,
+		.name = o->run.name,
+		.workdir = o->run.workdir,
+		.image = o->run.image,
+		.argv = job->argv,
+		.mode = o->mode,
+		.hide = o->hide,
+		.unprepared = true,
+	};
+	int r = work_create(&options, &job->work, err);
+
+	if (r == 0)
+		r = work_job_paths(job, err);
+	return r < 0 ? r : work_job_hide(job, err);
+}
+
+/* Hide what has appeared in the project since. A copy is still what it was. */
+static int work_job_hide_again(struct work_job *job, struct warren_error *err)
+{
+	struct work *w = job->work;
+
+	if (!work_is_prepared(w))
+		return error_set(
+			err, EINVAL,
+			"work '%s' was interrupted before its files were hidden, "
+			"and nothing has run in it: remove it with 'warren work "
+			"--remove %s'",
+			w->id, w->id);
+	return w->mode == WORK_OVERLAY ? work_job_hide(job, err) : 0;
+}
+
+/* The record has what the command line does not say. */
+static int work_job_resume(struct work_job *job, struct warren_error *err)
+{
+	struct run_options *o = &job->options.run;
+	struct work *w;
+	int r = work_open(job->options.resume, true, &job->work, err);
+
+	if (r == 0)
+		r = work_project(job->work, err);
+	if (r < 0)
+		return r;
+	w = job->work;
+	job->project = strdup(w->project);
+	if (!o->image && w->image)
+		o->image = strdup(w->image);
+	if (!job->project || (!o->image && w->image))
+		return error_errno(err, ENOMEM, "resume a work");
+	o->workdir = w->workdir;
+	if (job->argv == work_shell && w->argv && w->argv[0])
+		job->argv = (const char *const *)w->argv;
+	w->pid = getpid();
+	w->ended_ns = 0;
+	r = work_job_hide_again(job, err);
+	if (r == 0)
+		r = work_record_save(w, err);
+	return r < 0 ? r : work_job_paths(job, err);
+}
+
+/* The variables of the project, and then those of the user. */
+static int work_job_env(struct work_job *job, struct warren_error *err)
+{
+	struct env_list *own = &job->options.run.env, all = { 0 };
+	int r = 0;
+
+	for (char **v = job->ready.env; r == 0 && v && *v; v++)
+		r = env_list_add(&all, *v, err);
+	if (r == 0)
+		r = env_list_add_all(&all, own, err);
+	if (r < 0) {
+		env_list_done(&all);
+		return r;
+	}
+	env_list_done(own);
+	*own = all;
+	return 0;
+}
+
+/* Run the project's commands of each start first, as one script. */
+static int work_job_starts(struct work_job *job, struct warren_error *err)
+{
+	size_t n = 0;
+
+	job->starts = setup_ready_starts(&job->ready);
+	if (!job->starts)
+		return 0;
+	while (job->argv[n])
+		n++;
+	job->start_argv = calloc(n + 5, sizeof(*job->start_argv));
+	if (!job->start_argv)
+		return error_errno(err, ENOMEM, "start the command");
+	job->start_argv[0] = "/bin/sh";
+	job->start_argv[1] = "-c";
+	job->start_argv[2] = job->starts;
+	job->start_argv[3] = "sh";
+	(void)memcpy(job->start_argv + 4, job->argv, n * sizeof(*job->argv));
+	job->argv = job->start_argv;
+	return 0;
+}
+
+/* The layers over the project: the hidden files, and what the setup made. */
+static int work_job_layers(struct work_job *job, struct warren_error *err)
+{
+	char **made = job->ready.project_layers;
+	size_t n = 0;
+
+	while (made && made[n])
+		n++;
+	job->layers = calloc(n + 2, sizeof(*job->layers));
+	if (!job->layers)
+		return error_errno(err, ENOMEM, "list the layers");
+	job->layers[0] = job->hide;
+	for (size_t i = 0; i < n; i++)
+		job->layers[i + 1] = made[i];
+	return 0;
+}
+
+/* The image and the path inside may be those that the project asks for. */
+static int work_job_record(struct work_job *job, struct warren_error *err)
+{
+	struct run_options *o = &job->options.run;
+	struct work *w = job->work;
+
+	free(o->image);
+	o->image = job->ready.image ? strdup(job->ready.image) : NULL;
+	o->user = job->ready.user;
+	o->workdir = job->ready.workdir;
+	if (!o->image && job->ready.image)
+		return error_errno(err, ENOMEM, "record the work");
+	if (!w || (strcmp(w->workdir, o->workdir) == 0 && !o->image))
+		return 0;
+	free(w->workdir);
+	free(w->image);
+	w->workdir = strdup(o->workdir);
+	w->image = o->image ? strdup(o->image) : NULL;
+	return w->workdir ? work_record_save(w, err)
+			  : error_errno(err, ENOMEM, "record the work");
+}
+
+/* Make the environment of the project, or find it. */
+static int work_job_setup(struct work_job *job, struct warren_error *err)
+{
+	AUTO_CLOSE int dir = open(job->project, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct setup_ready_options options = {
+		.command = "work",
+		.project = job->project,
+		.project_fd = dir,
+		.options = &job->options.run,
+		.hide = job->hide,
+		.hidden = job->work ? job->work->hidden : NULL,
+		.skip = job->options.no_setup || !job->work,
+		.yes = job->options.yes,
+		.starts = true,
+	};
+	int r = dir < 0 ? error_errno(err, errno, "open '%s'", job->project)
+			: setup_ready(&options, &job->ready, err);
+
+	if (r == 0)
+		r = work_job_record(job, err);
+	if (r == 0)
+		r = work_job_env(job, err);
+	if (r == 0)
+		r = work_job_starts(job, err);
+	return r == 0 && job->hide ? work_job_layers(job, err) : r;
+}
+
+static int work_job_begin(struct work_job *job, struct warren_error *err)
+{
+	struct run_options *o = &job->options.run;
+	int r;
+
+	if (job->options.resume)
+		return work_job_resume(job, err);
+	if (!o->quiet)
+		work_project_say(job->project, job->options.mode == WORK_OVERLAY);
+	if (job->options.mode != WORK_BIND)
+		return work_job_create(job, err);
+	if (!o->quiet)
+		message_say("work",
+			    "--mode bind: the command changes the files of '%s' itself",
+			    job->project);
+	job->source = strdup(job->project);
+	r = job->source ? 0 : error_errno(err, ENOMEM, "name the project");
+	return r;
+}
+
+/* ---------------------------------------------------------------- the sandbox */
+
+static int work_job_mounts(struct work_job *job, struct warren_error *err)
+{
+	const struct run_options *o = &job->options.run;
+	struct mount_list *list = &job->mounts;
+
+	if (o->mounts.n + job->ready.plan.n_mounts >= ARRAY_SIZE(list->v))
+		return error_set(err, E2BIG, "too many mounts");
+	list->v[list->n++] = (struct warren_mount){
+		.source = job->source,
+		/* The directory that was checked, even if another one has its name now.
+		 */
+		.source_fd = job->work && job->work->mode == WORK_OVERLAY
+				     ? job->work->project_fd
+				     : 0,
+		.target = o->workdir,
+		.writes = job->writes,
+		.layers = job->layers,
+	};
+	for (size_t i = 0; i < job->ready.plan.n_mounts; i++)
+		list->v[list->n++] = (struct warren_mount){
+			.target = job->ready.plan.mounts[i].target,
+			.size = job->ready.plan.mounts[i].size,
+		};
+	for (size_t i = 0; i < o->mounts.n; i++) {
+		const struct warren_mount *m = &o->mounts.v[i];
+
+		if (m->volume)
+			return error_set(err, EINVAL,
+					 "volume '%s' needs the service; for a "
+					 "directory, write ./%s",
+					 m->source, m->source);
+		if (strcmp(m->target, o->workdir) == 0)
+			return error_set(err, EINVAL,
+					 "'%s' is where the project is: use another path",
+					 m->target);
+		list->v[list->n++] = *m;
+	}
+	return 0;
+}
+
+/* A kernel or filesystem without what the mode needs; another mode may work. */
+static void work_job_advise(const struct work_job *job, struct warren_error *err)
+{
+	size_t n = strlen(err->msg);
+
+	if (err->code == EOPNOTSUPP && job->work && job->work->mode == WORK_OVERLAY)
+		(void)snprintf(err->msg + n, sizeof(err->msg) - n,
+			       "; --mode copy works on a copy of the project");
+}
+
+/* Run the command; *@ret_started: it was started, so there may be changes. */
+static int work_job_sandbox(struct work_job *job, bool *ret_started)
+{
+	const struct work_sandbox_options options = {
+		.command = "work",
+		.options = &job->options.run,
+		.mounts = job->mounts.v,
+		.n_mounts = job->mounts.n,
+		.layers = (const char *const *)job->ready.root_layers,
+		.single = true,
+	};
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct work_sandbox *sb = NULL;
+	struct warren_result result = { 0 };
+	int status;
+
+	if (work_sandbox_open(&options, &sb, &err) < 0) {
+		work_job_advise(job, &err);
+		return work_job_fail(&err, STATUS_FAILED);
+	}
+	if (work_sandbox_exec(sb, &(struct work_exec){ .argv = job->argv, .output = -1 },
+			      &result, &err) < 0) {
+		status = work_job_fail(&err, result_exec_status(err.code));
+	} else {
+		*ret_started = true;
+		status = result_status(&result);
+	}
+	sb = work_sandbox_close(sb);
+	return status;
+}
+
+static int work_job_run(struct work_job *job)
+{
+	const struct work_cli_options *o = &job->options;
+	const struct work_decision how = {
+		.action = o->no_sync ? WORK_DISCARD
+			  : o->sync  ? WORK_ACCEPT
+			  : o->keep  ? WORK_KEEP
+				     : WORK_ASK,
+		.quiet = o->run.quiet,
+	};
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool started = false;
+	int status = STATUS_FAILED, r = work_job_begin(job, &err);
+
+	if (r == 0)
+		r = work_job_setup(job, &err);
+	if (r == 0)
+		r = work_job_mounts(job, &err);
+	if (r < 0)
+		status = work_job_fail(&err, STATUS_FAILED);
+	else
+		status = work_job_sandbox(job, &started);
+	if (!job->work)
+		return status;
+	/* Nothing has run in a new work, so nothing is lost. */
+	if (!started && !o->resume) {
+		if (work_remove(TAKE_PTR(job->work), &err) < 0)
+			(void)work_job_fail(&err, status);
+		return status;
+	}
+	if (r < 0) { /* it was not run again: it stays as it was */
+		job->work = work_close(job->work);
+		return status;
+	}
+	if (work_decide(TAKE_PTR(job->work), status, &how, &err) < 0)
+		status = work_job_fail(&err, status ? status : STATUS_FAILED);
+	return status;
+}
+
+static void work_job_done(struct work_job *job)
+{
+	setup_ready_done(&job->ready);
+	free(job->starts);
+	free(job->start_argv);
+	free(job->layers);
+	free(job->project);
+	free(job->source);
+	free(job->writes);
+	free(job->hide);
+	work_hidden_done(&job->hidden);
+	job->work = work_close(job->work);
+	work_options_done(&job->options);
+}
+
+static int cmd_work(int argc, char **argv)
+{
+	struct work_job job = { .argv = work_shell };
+	struct run_options *o = &job.options.run;
+	struct warren_error err = WARREN_ERROR_INIT;
+	const char *name;
+	int first = 0, status = 0;
+
+	if (!command_options(&work_work, argc, argv, &job.options, &first, &status)) {
+		work_options_done(&job.options);
+		return status;
+	}
+	o->interactive = true;
+	o->tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	name = TAKE_PTR(o->name); /* that of the work, not of a sandbox of the service */
+	if (job.options.list || job.options.remove)
+		status = job.options.list ? work_list_print()
+					  : work_list_remove(job.options.remove);
+	else if (work_job_operands(&job, argv, argc, first, &err) < 0 ||
+		 run_options_finish(o, &err) < 0)
+		status = work_job_fail(&err, STATUS_FAILED);
+	else {
+		o->name = name;
+		status = work_options_check(&job.options, &err) < 0
+				 ? work_job_fail(&err, STATUS_FAILED)
+				 : work_job_run(&job);
+	}
+	work_job_done(&job);
+	return status;
+}
+
+const struct command work_work = {
+	.name = "work",
+	.summary = "Run a command in a sandbox with a project.",
+	.about =
+		"PATH is the directory of the project (default: the current one); the default command\n"
+		"is a shell. The changes that the command makes are kept apart from the project.\n\n"
+		"Exit status: the command's own; 124 after a timeout, 125 when Warren failed,\n"
+		"126 when the command cannot be executed, 127 when it does not exist, 128+N when\n"
+		"signal N ended it.\n",
+	.opts = &work_opts,
+	.run = cmd_work,
+};

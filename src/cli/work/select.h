@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* select.h - which work a command is about, and which of its changes */
+#ifndef CLI_WORK_SELECT_H
+#define CLI_WORK_SELECT_H
+
+#include "base/buf.h"
+#include "work/changes.h"
+
+/*
+ * Open the work @id. If @id is NULL, open the only work whose project contains the
+ * current directory; the error lists them if there are several.
+ */
+int select_work(const char *id, bool exclusive, struct work **ret,
+		struct warren_error *err) MUST_CHECK;
+/* Append the ids and names of all works, for shell completion. */
+void select_complete(struct buf *out);
+
+/*
+ * List the changes at or below @paths (NULL or empty: all). The paths are those of the
+ * project: absolute, or relative to the current directory if that is in the project, or
+ * relative to the project. -ENOENT: nothing was changed at one of them.
+ */
+int select_changes(struct work *w, char *const *paths, unsigned flags,
+		   struct changes *ret, struct warren_error *err) MUST_CHECK;
+
+#endif /* CLI_WORK_SELECT_H */

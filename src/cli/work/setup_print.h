@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* setup_print.h - plans of setups for people */
+#ifndef CLI_WORK_SETUP_PRINT_H
+#define CLI_WORK_SETUP_PRINT_H
+
+#include "base/buf.h"
+#include "setup/plan.h"
+
+/* Add text of a project, in which '?' replaces what would control a terminal. */
+void setup_print_text(struct buf *out, const char *text);
+/* Add "npm ci (web/)". */
+void setup_print_step(struct buf *out, const struct setup_step *s);
+/* Add all lines of a plan. */
+void setup_print_plan(struct buf *out, const char *project, const struct setup_plan *p);
+
+#endif /* CLI_WORK_SETUP_PRINT_H */

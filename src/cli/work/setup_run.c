@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* setup_run.c - find the layers of a project, or make them */
+#include "cli/work/setup_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/strv.h"
+#include "cli/command.h"
+#include "os/tree_remove.h"
+
+/* -------------------------------------------------------------------- plan */
+
+static int ready_plan_with(const struct setup_ready_options *o, char *const *image_env,
+			   bool no_script, struct setup_ready *r,
+			   struct warren_error *err)
+{
+	const struct run_options *given = o->options;
+	struct setup_options options = {
+		.project = o->project,
+		.workdir = given->workdir,
+		.image = given->image,
+		.env = (const char *const *)given->env.v,
+		.image_env = (const char *const *)image_env,
+		.memory = r->memory,
+		.no_script = no_script,
+	};
+
+	setup_plan_done(&r->plan);
+	return setup_plan_make(o->project_fd, &options, &r->plan, err);
+}
+
+static char *ready_choose(const char *given, const char *planned)
+{
+	const char *text = given ? given : planned;
+
+	return text ? strdup(text) : NULL;
+}
+
+/* Decide on the image; one that is missing is built or pulled. */
+static int ready_image(const struct setup_ready_options *o, struct setup_ready *r,
+		       struct setup_image *image, struct warren_error *err)
+{
+	int failed = 0;
+
+	if (o->options->image || !r->plan.build.dockerfile)
+		r->image = ready_choose(o->options->image, r->plan.image);
+	else
+		failed = setup_image_build(o->project_fd, o->project, &r->plan.build,
+					   o->hide, o->options->quiet, &r->image, err);
+	return failed < 0 ? failed : setup_image_get(o->options, r->image, image, err);
+}
+
+/* Variables may redirect a program; ports look as if they were open. */
+static void ready_say_for_command(const struct setup_ready_options *o,
+				  const struct setup_plan *p)
+{
+	struct buf AUTO_BUF names = BUF_INIT(2048), ports = BUF_INIT(2048);
+
+	for (char **v = p->env; v && *v; v++)
+		buf_printf(&names, "%s%.*s", names.len ? ", " : "", (int)strcspn(*v, "="),
+			   *v);
+	for (size_t i = 0; i < p->n_ports; i++)
+		buf_printf(&ports, "%s%u", i ? ", " : "", p->ports[i]);
+	if (names.len)
+		message_say(o->command, "the project sets variables of the command: %s%s",
+			    names.data, names.failed ? ", ..." : "");
+	if (ports.len)
+		message_say(o->command,
+			    "the project wants to forward ports, which does not happen: "
+			    "%s",
+			    ports.data);
+}
+
+static void ready_say_notes(const struct setup_ready_options *o,
+			    const struct setup_plan *p)
+{
+	const struct network_options *network = &o->options->network;
+
+	if (o->options->quiet)
+		return;
+	for (char **v = p->notes; v && *v; v++)
+		message_say(o->command, "%s", *v);
+	if (o->starts)
+		ready_say_for_command(o, p);
+	/* A user who gives rules has decided. */
+	for (char **v = p->allow;
+	     v && *v && !network->mode && network->rules.allow.n == 0; v++)
+		message_say(o->command,
+			    "the project wants to reach %s; allow it with --allow %s", *v,
+			    *v);
+}
+
+/* ---------------------------------------------------------------- approval */
+
+/* Something of the project that the user has to approve. */
+struct ready_question {
+	const char *what;     /* "setup.sh" */
+	const char *digest;   /* of its contents */
+	const char *question; /* what follows .what */
+};
+
+/* Ask about it: 1: yes, 0: no, -errno. The answer is remembered. */
+static int ready_ask(const struct setup_ready_options *o, const struct setup_store *store,
+		     const struct ready_question *q, struct warren_error *err)
+{
+	int known = setup_store_answer(store, q->digest);
+	char answer[8] = "";
+	bool yes;
+	int r;
+
+	if (o->yes)
+		return 1;
+	if (known >= 0)
+		return known;
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+		message_say(o->command,
+			    "%s is not run, because it is not approved; run it in a "
+			    "sandbox with --yes",
+			    q->what);
+		return 0;
+	}
+	(void)fprintf(stderr, "%s of the project %s [y/N] ", q->what, q->question);
+	if (!fgets(answer, sizeof(answer), stdin))
+		return 0;
+	yes = answer[0] == 'y' || answer[0] == 'Y';
+	r = setup_store_set_answer(store, q->digest, yes, err);
+	return r < 0 ? r : yes;
+}
+
+static int ready_approve(const struct setup_ready_options *o,
+			 const struct setup_store *store, char *const *image_env,
+			 struct setup_ready *r, struct warren_error *err)
+{
+	const struct ready_question q = {
+		.what = r->plan.ask,
+		.digest = r->plan.ask_digest,
+		.question = "can prepare it. Run it in a sandbox, whose network has only "
+			    "package registries?",
+	};
+	int yes = q.what ? ready_ask(o, store, &q, err) : 1;
+
+	return yes == 0 ? ready_plan_with(o, image_env, true, r, err) : yes < 0 ? yes : 0;
+}
+
+/* These run with the variables and the network that the user gives the command. */
+static int ready_approve_starts(const struct setup_ready_options *o,
+				const struct setup_store *store, struct setup_ready *r,
+				struct warren_error *err)
+{
+	struct sha256 h = SHA256_INIT;
+	char digits[SHA256_DIGITS + 1];
+	const struct ready_question q = {
+		.what = "postStartCommand",
+		.digest = digits,
+		.question = "runs in the sandbox before the command, with the same "
+			    "variables and network ('warren detect' shows it). Run it?",
+	};
+	size_t n = 0;
+	int yes;
+
+	sha256_text(&h, q.what);
+	for (size_t i = 0; i < r->plan.steps.n; i++)
+		if (r->plan.steps.v[i].start) {
+			sha256_text(&h, r->plan.steps.v[i].run);
+			n++;
+		}
+	sha256_end(&h, digits);
+	if (n == 0 || !o->starts)
+		return 0;
+	yes = ready_ask(o, store, &q, err);
+	r->starts = yes > 0;
+	return yes < 0 ? yes : 0;
+}
+
+/* ------------------------------------------------------------------ layers */
+
+/* Lock a layer and all layers below it, and add their directories. */
+static int ready_use(const struct setup_store *store, const char *key,
+		     struct setup_ready *r, struct warren_error *err)
+{
+	while (key[0]) {
+		struct setup_layer *l = &r->chain[r->n_chain];
+		AUTO_FREE char *root = NULL, *project = NULL;
+		int failed;
+
+		if (r->n_chain == SETUP_CHAIN_MAX)
+			return error_set(err, ELOOP,
+					 "too many layers are on top of each other");
+		failed = setup_store_use(store, key, l, err);
+		if (failed < 0)
+			return failed;
+		r->n_chain++;
+		if (asprintf(&root, "%s/%s/root/upper", store->path, l->key) < 0)
+			root = NULL;
+		if (asprintf(&project, "%s/%s/project/upper", store->path, l->key) < 0)
+			project = NULL;
+		if (!root || !project || strv_add(&r->root_layers, root) < 0 ||
+		    strv_add(&r->project_layers, project) < 0)
+			return error_errno(err, ENOMEM, "use the setup");
+		key = l->base;
+	}
+	return 0;
+}
+
+static void ready_forget_layers(struct setup_ready *r)
+{
+	while (r->n_chain > 0)
+		setup_layer_done(&r->chain[--r->n_chain]);
+	r->root_layers = strv_free(r->root_layers);
+	r->project_layers = strv_free(r->project_layers);
+}
+
+/* The same project with other manifests has most of what this one needs. */
+static void ready_use_nearest(const struct setup_store *store, const char *kind,
+			      struct setup_ready *r)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct setup_layer nearest;
+
+	if (setup_store_nearest(store, kind, &nearest, &ignored) < 0)
+		return;
+	/* A new chain is started when this one is full. */
+	if (ready_use(store, nearest.key, r, &ignored) < 0 ||
+	    r->n_chain == SETUP_CHAIN_MAX)
+		ready_forget_layers(r);
+	setup_layer_done(&nearest);
+}
+
+/* Remove what is not part of the result. */
+static int ready_clean(const struct setup_ready_options *o, struct setup_new *n,
+		       struct warren_error *err)
+{
+	static const char *const rest[] = { "root/work",      "root/lock",
+					    "root/upper/tmp", "root/upper/run",
+					    "project/work",   "project/lock" };
+	char AUTO_STRV **dropped = NULL;
+	AUTO_CLOSE int upper = -1;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rest); i++) {
+		char dir[32];
+		const char *name = strrchr(rest[i], '/') + 1;
+		AUTO_CLOSE int fd = -1;
+
+		(void)snprintf(dir, sizeof(dir), "%.*s", (int)(name - rest[i] - 1),
+			       rest[i]);
+		fd = openat(n->fd, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		r = fd < 0 ? -errno : tree_remove(n->fd, fd, name);
+		if (r < 0 && r != -ENOENT)
+			return error_errno(err, -r, "clean up the setup: %s", rest[i]);
+	}
+	upper = openat(n->fd, "project/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0)
+		return error_errno(err, errno, "look at the changes of the setup");
+	r = setup_prune(upper, o->project_fd, &dropped, err);
+	for (char **v = dropped; r == 0 && v && *v && !o->options->quiet; v++)
+		message_say(
+			o->command,
+			"the setup changed %s, which is a file of the project: the change "
+			"is not kept",
+			*v);
+	return r;
+}
+
+static uint64_t ready_now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int ready_commit(const struct setup_store *store, const struct setup_key *key,
+			struct setup_work *w, struct warren_error *err)
+{
+	const struct setup_steps *steps = &w->ready->plan.steps;
+	struct setup_layer l = {
+		.lock = -1,
+		.project = (char *)(uintptr_t)w->o->project,
+		.image = (char *)(uintptr_t)(w->ready->image ? w->ready->image : "host"),
+		.created_ms = ready_now_ms(),
+		.took_ms = w->took_ms
+	};
+	char AUTO_STRV **titles = NULL;
+
+	for (size_t i = 0; i < steps->n; i++) {
+		struct buf AUTO_BUF title = BUF_INIT(4096);
+
+		if (steps->v[i].start)
+			continue;
+		buf_printf(&title, "%s%s%s", steps->v[i].title,
+			   steps->v[i].dir[0] ? " in " : "", steps->v[i].dir);
+		if (title.failed || strv_add(&titles, title.data) < 0)
+			return error_errno(err, ENOMEM, "keep the setup");
+	}
+	l.steps = titles;
+	(void)strcpy(l.key, key->key);
+	(void)strcpy(l.kind, key->kind);
+	if (w->ready->n_chain > 0)
+		(void)strcpy(l.base, w->ready->chain[0].key);
+	return setup_store_commit(store, w->made, &l, err);
+}
+
+static int ready_key(const struct setup_ready_options *o, const struct setup_ready *r,
+		     struct setup_key *ret, struct warren_error *err)
+{
+	return setup_plan_key(o->project_fd, &r->plan,
+			      &(struct setup_key_of){ .project = o->project,
+						      .image_id = r->found.id,
+						      .workdir = r->workdir,
+						      .hidden = o->hidden },
+			      ret, err);
+}
+
+/* The user may have changed files while the steps ran: then the result has no valid key.
+ */
+static int ready_check_key(const struct setup_ready_options *o,
+			   const struct setup_ready *r, const struct setup_key *key,
+			   struct warren_error *err)
+{
+	struct setup_key now;
+	int failed = ready_key(o, r, &now, err);
+
+	if (failed == 0 && strcmp(now.key, key->key) != 0)
+		failed = error_set(
+			err, EAGAIN,
+			"files that determine the setup changed while it ran; start "
+			"again");
+	return failed;
+}
+
+/* Run the steps on top of the nearest layer; the lock of the key is held. */
+static int ready_make(const struct setup_ready_options *o,
+		      const struct setup_store *store, const struct setup_key *key,
+		      struct setup_ready *r, struct warren_error *err)
+{
+	struct setup_new n = { .fd = -1 };
+	struct setup_work w = {
+		.o = o, .ready = r, .made = &n, .store_path = store->path
+	};
+	int failed;
+
+	if (!o->refresh)
+		ready_use_nearest(store, key->kind, r);
+	failed = setup_store_begin(store, &n, err);
+	if (failed == 0)
+		failed = setup_steps_run(&w, err);
+	if (failed == 0)
+		failed = ready_check_key(o, r, key, err);
+	if (failed == 0)
+		failed = ready_clean(o, &n, err);
+	if (failed == 0)
+		failed = ready_commit(store, key, &w, err);
+	setup_store_drop(store, &n);
+	ready_forget_layers(r);
+	return failed < 0 ? failed : ready_use(store, key->key, r, err);
+}
+
+static int ready_lock(const struct setup_ready_options *o,
+		      const struct setup_store *store, const char *key,
+		      struct warren_error *err)
+{
+	int lock = setup_store_lock(store, key, false, err);
+
+	if (lock != -EWOULDBLOCK)
+		return lock;
+	if (!o->options->quiet)
+		message_say(o->command,
+			    "another process makes the same setup: waiting for it");
+	return setup_store_lock(store, key, true, err);
+}
+
+static int ready_find_or_make(const struct setup_ready_options *o,
+			      const struct setup_store *store,
+			      const struct setup_key *key, struct setup_ready *r,
+			      struct warren_error *err)
+{
+	struct warren_error missing = WARREN_ERROR_INIT;
+	int lock, failed = 0;
+
+	(void)strcpy(r->key, key->key);
+	r->cached = !o->refresh && ready_use(store, key->key, r, &missing) == 0;
+	if (r->cached)
+		return 0;
+	ready_forget_layers(r);
+	lock = ready_lock(o, store, key->key, err);
+	if (lock < 0)
+		return lock;
+	/* Another process may have made it before this one had the lock. */
+	if (o->refresh)
+		failed = setup_store_remove(store, key->key, err);
+	else
+		r->cached = ready_use(store, key->key, r, &missing) == 0;
+	if (failed == -ENOENT)
+		failed = 0;
+	if (failed == 0 && !r->cached) {
+		ready_forget_layers(r);
+		failed = ready_make(o, store, key, r, err);
+	}
+	setup_store_unlock(store, key->key, lock);
+	return failed;
+}
+
+/* ------------------------------------------------------------------- ready */
+
+static bool ready_has_steps(const struct setup_plan *p)
+{
+	for (size_t i = 0; i < p->steps.n; i++)
+		if (!p->steps.v[i].start)
+			return true;
+	return false;
+}
+
+static int ready_env(struct setup_ready *r, struct warren_error *err)
+{
+	for (char **v = r->plan.env; v && *v; v++)
+		if (strv_add(&r->env, *v) < 0)
+			return error_errno(err, ENOMEM, "set the environment");
+	return 0;
+}
+
+/* Variables of the image are filled when the image is known. */
+static bool ready_needs_image_env(const struct setup_plan *p)
+{
+	for (char **v = p->env; v && *v; v++)
+		if (strstr(*v, "${containerEnv:"))
+			return true;
+	for (size_t i = 0; i < p->steps.n; i++)
+		if (strstr(p->steps.v[i].run, "${containerEnv:"))
+			return true;
+	return false;
+}
+
+/* The file that makes the next plan of this project faster. */
+static int ready_memory(const struct setup_ready_options *o,
+			const struct setup_store *store, struct setup_ready *r,
+			struct warren_error *err)
+{
+	struct sha256 h = SHA256_INIT;
+	char digits[SHA256_DIGITS + 1];
+
+	sha256_text(&h, o->project);
+	sha256_end(&h, digits);
+	if (asprintf(&r->memory, "%s/.scan-%.32s", store->path, digits) < 0) {
+		r->memory = NULL;
+		return error_errno(err, ENOMEM, "plan the setup");
+	}
+	return 0;
+}
+
+static int ready_prepare(const struct setup_ready_options *o, struct setup_store *store,
+			 struct setup_ready *r, struct warren_error *err)
+{
+	struct setup_key key;
+	int failed = ready_memory(o, store, r, err);
+
+	if (failed == 0)
+		failed = ready_plan_with(o, NULL, false, r, err);
+	if (failed == 0)
+		ready_say_notes(o, &r->plan);
+	if (failed == 0)
+		failed = ready_image(o, r, &r->found, err);
+	if (failed == 0 && ready_needs_image_env(&r->plan))
+		failed = ready_plan_with(o, r->found.env, false, r, err);
+	if (failed == 0)
+		failed = ready_approve(o, store, r->found.env, r, err);
+	if (failed == 0)
+		failed = ready_approve_starts(o, store, r, err);
+	if (failed == 0) {
+		r->user = ready_choose(o->options->user, r->plan.user);
+		r->workdir = ready_choose(o->options->workdir,
+					  r->plan.workdir ? r->plan.workdir : o->project);
+		failed = r->workdir ? ready_env(r, err)
+				    : error_errno(err, ENOMEM, "plan the setup");
+	}
+	if (failed == 0 && ready_has_steps(&r->plan)) {
+		failed = ready_key(o, r, &key, err);
+		if (failed == 0)
+			failed = ready_find_or_make(o, store, &key, r, err);
+	}
+	return failed;
+}
+
+int setup_ready(const struct setup_ready_options *o, struct setup_ready *ret,
+		struct warren_error *err)
+{
+	struct setup_ready r = SETUP_READY_INIT;
+	struct setup_store store = { .fd = -1 };
+	int failed;
+
+	if (o->skip) {
+		r.image = ready_choose(o->options->image, NULL);
+		r.user = ready_choose(o->options->user, NULL);
+		r.workdir = ready_choose(o->options->workdir, o->project);
+		*ret = r;
+		return r.workdir ? 0 : error_errno(err, ENOMEM, "plan the setup");
+	}
+	failed = setup_store_open(NULL, &store, err);
+	if (failed == 0)
+		failed = ready_prepare(o, &store, &r, err);
+	setup_store_close(&store);
+	if (failed < 0) {
+		setup_ready_done(&r);
+		return failed;
+	}
+	*ret = r;
+	return 0;
+}
+
+void setup_ready_done(struct setup_ready *r)
+{
+	ready_forget_layers(r);
+	setup_plan_done(&r->plan);
+	free(r->memory);
+	setup_image_done(&r->found);
+	free(r->image);
+	free(r->user);
+	free(r->workdir);
+	(void)strv_free(r->env);
+	*r = (struct setup_ready)SETUP_READY_INIT;
+}
+
+char *setup_ready_starts(const struct setup_ready *r)
+{
+	struct buf out = BUF_INIT(4 << 20);
+	bool any = false;
+
+	for (size_t i = 0; i < r->plan.steps.n; i++) {
+		if (!r->plan.steps.v[i].start || !r->starts)
+			continue;
+		any = true;
+		buf_printf(&out, "(\n%s\n) >&2 || echo 'postStartCommand failed' >&2\n",
+			   r->plan.steps.v[i].run);
+	}
+	buf_puts(&out, "exec \"$@\"");
+	if (!any || out.failed) {
+		buf_done(&out);
+		return NULL;
+	}
+	return out.data;
+}

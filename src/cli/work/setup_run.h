@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * setup_run.h - make a project ready: find its layers, or run the steps that make them
+ *
+ *	struct setup_ready ready = SETUP_READY_INIT;
+ *
+ *	r = setup_ready(&(struct setup_ready_options){ .command = "work", .project = path,
+ *		.project_fd = fd, .options = &o }, &ready, &err);
+ *	... ready.image, .user, .workdir, .env; .root_layers for the root,
+ *	    .project_layers over the project (below .writes and the hidden files) ...
+ *	setup_ready_done(&ready);	after the sandbox has ended
+ *
+ * The steps run in a sandbox of their own, with the capability `packages` alone and
+ * without the variables of the user. If the layers exist, only the files that determine
+ * them are read. Two processes that need the same layers wait for each other.
+ */
+#ifndef CLI_WORK_SETUP_RUN_H
+#define CLI_WORK_SETUP_RUN_H
+
+#include "cli/run_options.h"
+#include "cli/work/setup_image.h"
+#include "setup/store.h"
+
+struct setup_ready_options {
+	const char *command; /* its name in messages: "work" */
+	const char *project; /* an absolute path without links */
+	int project_fd;
+	/*
+	 * Image, user, workdir and limits that the user gave take precedence over those
+	 * of the project; variables of -e fill ${localEnv:NAME}. Checked by
+	 * run_options_finish().
+	 */
+	const struct run_options *options;
+	/* The layer over the project that hides files, and work_record.hidden; NULL:
+	 * none. */
+	const char *hide, *hidden;
+	bool skip;    /* --no-setup: read and run nothing; there are no layers */
+	bool yes;     /* run setup.sh, `make setup` or .starts without asking */
+	bool starts;  /* a command follows: ask about postStartCommand, and say its
+			 variables */
+	bool refresh; /* make the layers again */
+};
+
+struct setup_ready {
+	struct setup_plan plan;
+	char *image;   /* NULL: host */
+	char *user;    /* NULL: the image's */
+	char *workdir; /* where the project appears */
+	char **env;    /* NAME=VALUE of the project; those of the user take precedence */
+	char **root_layers, **project_layers;      /* the topmost first; NULL: none */
+	char key[SHA256_DIGITS + 1];               /* ""; nothing had to be set up */
+	bool cached;                               /* the layers existed */
+	struct setup_layer chain[SETUP_CHAIN_MAX]; /* locked: the topmost first */
+	size_t n_chain;
+	bool starts; /* the user has approved the steps of each start */
+	/* Private: setup_options.memory, and what the key was computed with. */
+	char *memory;
+	struct setup_image found;
+};
+
+#define SETUP_READY_INIT \
+	{                \
+		0        \
+	}
+
+/*
+ * Make the project ready. -EINTR: a signal ended it. Messages are printed on stderr;
+ * .msg is empty if the reason was printed.
+ */
+int setup_ready(const struct setup_ready_options *o, struct setup_ready *ret,
+		struct warren_error *err) MUST_CHECK;
+void setup_ready_done(struct setup_ready *r);
+
+/*
+ * Run the steps of the plan that are of each start (postStartCommand) as one text for
+ * /bin/sh: it runs them, then "$@". NULL: there are none, or the user has not approved
+ * them. The caller frees it.
+ */
+char *setup_ready_starts(const struct setup_ready *r) MUST_CHECK;
+
+/* Run the steps, and keep the result. Private to setup_run.c and setup_steps.c. */
+struct setup_work {
+	const struct setup_ready_options *o;
+	struct setup_ready *ready;
+	struct setup_new *made;
+	const char *store_path;
+	uint64_t took_ms;
+};
+int setup_steps_run(struct setup_work *w, struct warren_error *err) MUST_CHECK;
+
+#endif /* CLI_WORK_SETUP_RUN_H */

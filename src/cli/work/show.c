@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* show.c - a summary of changes, like that of `git diff --stat`; names; patches */
+#include "cli/work/show.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "cli/format.h"
+
+enum {
+	WIDTH_DEFAULT = 80,
+	WIDTH_MIN = 40,
+	NUMBER_WIDTH = 6,
+};
+
+const struct unified_colors *show_colors(int fd)
+{
+	static const struct unified_colors colors = {
+		.meta = "\033[1m",
+		.hunk = "\033[36m",
+		.removed = "\033[31m",
+		.added = "\033[32m",
+		.reset = "\033[m",
+	};
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	if (!isatty(fd) || (no_color && *no_color) || (term && strcmp(term, "dumb") == 0))
+		return NULL;
+	return &colors;
+}
+
+unsigned show_width(int fd)
+{
+	struct winsize size = { 0 };
+
+	if (ioctl(fd, TIOCGWINSZ, &size) < 0 || !size.ws_col)
+		return WIDTH_DEFAULT;
+	return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
+}
+
+bool show_is_repository(const struct change *c)
+{
+	size_t n = strlen(c->path);
+
+	return c->tree && n >= 4 && strcmp(c->path + n - 4, ".git") == 0 &&
+	       (n == 4 || c->path[n - 5] == '/');
+}
+
+static bool show_side_in_patch(mode_t mode)
+{
+	return !mode || S_ISREG(mode) || S_ISLNK(mode);
+}
+
+/* Return whether git refuses the path in a patch. */
+static bool show_is_git_path(const char *path)
+{
+	for (const char *p = path; p; p = strchr(p, '/')) {
+		p += *p == '/';
+		if (strncmp(p, ".git", 4) == 0 && (!p[4] || p[4] == '/'))
+			return true;
+	}
+	return false;
+}
+
+bool show_in_patch(const struct change *c)
+{
+	return !c->tree && show_side_in_patch(c->old_mode) &&
+	       show_side_in_patch(c->new_mode) && (c->old_mode || c->new_mode) &&
+	       !show_is_git_path(c->path) && (!c->from || !show_is_git_path(c->from));
+}
+
+static struct unified_side show_side(const struct change_side *s, const char *path)
+{
+	return (struct unified_side){
+		.path = s->exists ? path : NULL,
+		.mode = s->mode,
+		.text = s->text,
+	};
+}
+
+/* Say that a file is too large to be compared. */
+static void show_large(const struct change *c, struct buf *out)
+{
+	char was[HUMAN_MAX], is[HUMAN_MAX];
+
+	buf_puts(out, "Large files ");
+	unified_quote(out, "", c->path);
+	buf_printf(out, " differ (%s, %s)\n", human_size(c->old_size, was),
+		   human_size(c->new_size, is));
+}
+
+int show_patch(struct work *w, const struct change *c, const struct unified_options *o,
+	       struct buf *out, struct warren_error *err)
+{
+	AUTO_CHANGE_SIDE struct change_side old = { 0 };
+	AUTO_CHANGE_SIDE struct change_side new = { 0 };
+	struct unified_side a, b;
+	int r = change_contents(w, c, &old, &new, err);
+
+	if (r < 0)
+		return r;
+	if (old.large || new.large) {
+		if (o->binary && !o->terminal)
+			return error_set(err, EFBIG,
+					 "'%s' is too large for a patch: accept it "
+					 "with 'warren accept %s'",
+					 c->path, w->id);
+		show_large(c, out);
+		return 0;
+	}
+	a = show_side(&old, c->from ? c->from : c->path);
+	b = show_side(&new, c->path);
+	return unified_write(out, &a, &b, o, err);
+}
+
+void show_path(const char *path, struct buf *out)
+{
+	size_t n = strlen(path);
+
+	/* Names in other scripts are easier to read as they are. */
+	if (utf8_valid(path, n)) {
+		AUTO_BUF struct buf visible = BUF_INIT(16 * n + 1);
+
+		text_put_visible(&visible, TEXT(path, n));
+		if (!visible.failed && n && visible.len == n && !memchr(path, '\t', n) &&
+		    !memchr(path, '\n', n) && !memchr(path, '"', n) &&
+		    !memchr(path, '\\', n)) {
+			buf_puts(out, path);
+			return;
+		}
+	}
+	unified_quote(out, "", path);
+}
+
+static char show_letter(const struct change *c)
+{
+	static const char letters[CHANGE_KIND_MAX] = {
+		[CHANGE_ADDED] = 'A',   [CHANGE_MODIFIED] = 'M', [CHANGE_REMOVED] = 'D',
+		[CHANGE_RENAMED] = 'R', [CHANGE_MODE] = 'M',     [CHANGE_TYPE] = 'T',
+	};
+
+	return letters[c->kind];
+}
+
+void show_name(const struct change *c, bool status, struct buf *out)
+{
+	if (status)
+		buf_printf(out, "%c\t", show_letter(c));
+	if (status && c->from) {
+		unified_quote(out, "", c->from);
+		buf_puts(out, "\t");
+	}
+	unified_quote(out, "", c->path);
+	buf_puts(out, c->tree ? "/\n" : "\n");
+}
+
+/* ----------------------------------------------------------------- summary */
+
+struct show_sums {
+	size_t n[CHANGE_KIND_MAX];
+	size_t lines_added, lines_removed, most;
+	size_t ignored_files;
+};
+
+static struct show_sums show_add_up(const struct changes *changes)
+{
+	struct show_sums s = { 0 };
+
+	for (size_t i = 0; i < changes->n; i++) {
+		const struct change *c = &changes->v[i];
+
+		if (c->ignored || c->tree) {
+			s.ignored_files += c->ignored ? c->n_files : 0;
+			continue;
+		}
+		s.n[c->kind]++;
+		s.lines_added += c->lines_added;
+		s.lines_removed += c->lines_removed;
+		if (c->lines_added + c->lines_removed > s.most)
+			s.most = c->lines_added + c->lines_removed;
+	}
+	return s;
+}
+
+static void show_marks(char mark, size_t n, const char *color, const char *reset,
+		       struct buf *out)
+{
+	buf_puts(out, n ? color : "");
+	for (; n; n--)
+		buf_add(out, &mark, 1);
+	buf_puts(out, *color ? reset : "");
+}
+
+/* "+++---", at most @room characters; a row with any change has at least one. */
+static void show_graph(const struct change *c, size_t most, size_t room,
+		       const struct unified_colors *colors, struct buf *out)
+{
+	size_t added = c->lines_added, removed = c->lines_removed;
+
+	if (most > room) {
+		added = added ? 1 + (added * (room - 2)) / most : 0;
+		removed = removed ? 1 + (removed * (room - 2)) / most : 0;
+	}
+	show_marks('+', added, colors ? colors->added : "", colors ? colors->reset : "",
+		   out);
+	show_marks('-', removed, colors ? colors->removed : "",
+		   colors ? colors->reset : "", out);
+}
+
+/* What is special about a change, after its row. */
+static void show_notes(const struct change *c, struct buf *out)
+{
+	for (unsigned bit = 1; bit <= GUARD_HIDDEN; bit *= 2)
+		if ((c->guard & bit) && bit == GUARD_DEVICE)
+			buf_puts(out, " [can never be accepted]");
+		else if (c->guard & bit)
+			buf_printf(out, " [needs --allow %s]",
+				   change_guard_name((enum change_guard)bit));
+	if (c->touched)
+		buf_puts(out, " [you changed it, too]");
+}
+
+static void show_sizes(const struct change *c, struct buf *out)
+{
+	char was[HUMAN_MAX], is[HUMAN_MAX];
+
+	if (!c->old_mode)
+		buf_printf(out, "%s", human_size(c->new_size, is));
+	else if (!c->new_mode)
+		buf_printf(out, "%s", human_size(c->old_size, was));
+	else
+		buf_printf(out, "%s -> %s", human_size(c->old_size, was),
+			   human_size(c->new_size, is));
+}
+
+static void show_row(const struct change *c, const struct show_sums *sums, size_t names,
+		     unsigned width, const struct unified_colors *colors, struct buf *out)
+{
+	AUTO_BUF struct buf name = BUF_INIT(SHOW_MAX);
+	size_t n, room = width > names + NUMBER_WIDTH + 12
+				 ? width - names - NUMBER_WIDTH - 8
+				 : 4;
+
+	if (c->from) {
+		show_path(c->from, &name);
+		buf_puts(&name, " => ");
+	}
+	show_path(c->path, &name);
+	n = name.failed ? 0 : utf8_count(name.data, name.len);
+	buf_printf(out, " %c ", show_letter(c));
+	buf_add(out, name.data, name.len);
+	for (; n < names; n++)
+		buf_puts(out, " ");
+	buf_puts(out, " | ");
+	if (c->binary) {
+		buf_puts(out, "binary ");
+		show_sizes(c, out);
+	} else if (c->kind == CHANGE_MODE) {
+		buf_puts(out, c->new_mode & S_IXUSR ? "now executable"
+						    : "no longer executable");
+	} else if (S_ISDIR(c->new_mode | c->old_mode)) {
+		buf_puts(out, "directory");
+	} else {
+		buf_printf(out, "%*zu ", NUMBER_WIDTH - 1,
+			   c->lines_added + c->lines_removed);
+		show_graph(c, sums->most, room, colors, out);
+		if (c->kind == CHANGE_MODIFIED && ((c->old_mode ^ c->new_mode) & S_IXUSR))
+			buf_puts(out, c->new_mode & S_IXUSR ? " now executable"
+							    : " no longer executable");
+	}
+	show_notes(c, out);
+	buf_puts(out, "\n");
+}
+
+static size_t show_name_width(const struct changes *changes, unsigned width)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < changes->n; i++) {
+		const struct change *c = &changes->v[i];
+		AUTO_BUF struct buf name = BUF_INIT(SHOW_MAX);
+		size_t n;
+
+		if (c->ignored || c->tree)
+			continue;
+		show_path(c->path, &name);
+		n = name.failed ? 0 : utf8_count(name.data, name.len);
+		n += c->from ? strlen(c->from) + 4 : 0;
+		most = n > most ? n : most;
+	}
+	return most > width / 2 ? width / 2 : most;
+}
+
+/* A directory, or a file, that is not part of the review. */
+static void show_one_line(const struct change *c, struct buf *out)
+{
+	buf_puts(out, show_is_repository(c) ? " repository " : " ignored ");
+	show_path(c->path, out);
+	if (c->tree)
+		buf_printf(out, "/ (%zu %s)", c->n_files,
+			   c->n_files == 1 ? "file" : "files");
+	show_notes(c, out);
+	buf_puts(out, "\n");
+}
+
+void show_stat(const struct changes *changes, unsigned width,
+	       const struct unified_colors *colors, struct buf *out)
+{
+	struct show_sums sums = show_add_up(changes);
+	size_t names = show_name_width(changes, width), total = 0;
+
+	for (size_t i = 0; i < changes->n; i++)
+		if (!changes->v[i].ignored && !changes->v[i].tree)
+			show_row(&changes->v[i], &sums, names, width, colors, out);
+	for (size_t i = 0; i < changes->n; i++)
+		if (changes->v[i].ignored || changes->v[i].tree)
+			show_one_line(&changes->v[i], out);
+	for (size_t i = 0; i < CHANGE_KIND_MAX; i++) {
+		if (sums.n[i])
+			buf_printf(out, "%s%zu %s", total ? ", " : " ", sums.n[i],
+				   change_kind_name((enum change_kind)i));
+		total += sums.n[i];
+	}
+	if (total)
+		buf_printf(out, "; %zu lines added, %zu removed\n", sums.lines_added,
+			   sums.lines_removed);
+	if (changes->n_skipped)
+		buf_printf(out,
+			   " %zu directories are too deep or cannot be read, and are "
+			   "not shown\n",
+			   changes->n_skipped);
+}
+
+void show_left_out(const struct changes *changes, struct buf *out)
+{
+	size_t ignored = 0, others = 0;
+
+	for (size_t i = 0; i < changes->n; i++)
+		if (changes->v[i].ignored)
+			ignored += changes->v[i].tree ? changes->v[i].n_files : 1;
+		else if (!show_in_patch(&changes->v[i]) &&
+			 !show_is_repository(&changes->v[i]))
+			others++;
+	if (ignored)
+		buf_printf(out, "%zu ignored %s not shown (see --ignored); ", ignored,
+			   ignored == 1 ? "file is" : "files are");
+	if (others)
+		buf_printf(out,
+			   "%zu %s not shown, because a patch cannot contain %s "
+			   "(see --stat); ",
+			   others, others == 1 ? "change is" : "changes are",
+			   others == 1 ? "it" : "them");
+	if (ignored || others)
+		out->len -= 2;
+	if (out->data)
+		out->data[out->len] = '\0';
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+void show_json_path(struct json *j, const char *key, const char *path)
+{
+	size_t n = path ? strlen(path) : 0;
+
+	json_str(j, key, path);
+	if (path && !utf8_valid(path, n)) {
+		char base64[64];
+
+		(void)snprintf(base64, sizeof(base64), "%s_base64", key);
+		json_base64(j, base64, path, n);
+	}
+}
+
+static void show_json_mode(struct json *j, const char *key, mode_t mode)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%06o", mode);
+	json_str(j, key, mode ? text : NULL);
+}
+
+void show_json(const struct change *c, struct json *j)
+{
+	json_open(j, NULL, '{');
+	show_json_path(j, "path", c->path);
+	if (c->from)
+		show_json_path(j, "from", c->from);
+	json_str(j, "kind", change_kind_name(c->kind));
+	show_json_mode(j, "old_mode", c->old_mode);
+	show_json_mode(j, "new_mode", c->new_mode);
+	json_u64(j, "old_size", c->old_size);
+	json_u64(j, "new_size", c->new_size);
+	json_bool(j, "binary", c->binary);
+	json_bool(j, "ignored", c->ignored);
+	json_bool(j, "directory", c->tree);
+	json_u64(j, "files", c->tree ? c->n_files : 1);
+	json_bool(j, "changed_by_user", c->touched);
+	json_u64(j, "lines_added", c->lines_added);
+	json_u64(j, "lines_removed", c->lines_removed);
+	json_open(j, "needs", '[');
+	for (unsigned bit = 1; bit <= GUARD_HIDDEN; bit *= 2)
+		if (c->guard & bit)
+			json_str(j, NULL, change_guard_name((enum change_guard)bit));
+	json_close(j, ']');
+	json_close(j, '}');
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* show.h - show the changes of a work: as a patch, a summary, names or JSON */
+#ifndef CLI_WORK_SHOW_H
+#define CLI_WORK_SHOW_H
+
+#include "base/json.h"
+#include "textdiff/unified.h"
+#include "work/changes.h"
+
+/* The most that is shown at once, in bytes. */
+#define SHOW_MAX ((size_t)1 << 30)
+
+/* Return the colours for descriptor @fd; NULL: it is no terminal, or NO_COLOR is set. */
+const struct unified_colors *show_colors(int fd);
+/* The width of the terminal at @fd, or 80. */
+unsigned show_width(int fd);
+
+/* Return whether a patch can contain the change: that of a file or a link. */
+bool show_in_patch(const struct change *c);
+/* Return whether this is the directory of a repository (".git"). */
+bool show_is_repository(const struct change *c);
+
+/* Append the difference of a change as `git diff` shows it. */
+int show_patch(struct work *w, const struct change *c, const struct unified_options *o,
+	       struct buf *out, struct warren_error *err) MUST_CHECK;
+/* Append a table with a row for each change, and a line with sums, as `git diff --stat`.
+ */
+void show_stat(const struct changes *changes, unsigned width,
+	       const struct unified_colors *colors, struct buf *out);
+/* Append a path for a person: in quotes, with escapes, if it has unusual characters. */
+void show_path(const char *path, struct buf *out);
+/* Append "A\tpath" with the letter that git uses, or only the path. */
+void show_name(const struct change *c, bool status, struct buf *out);
+/* Append a line that says what was left out of a patch, if anything was. */
+void show_left_out(const struct changes *changes, struct buf *out);
+void show_json(const struct change *c, struct json *j);
+/* Write @path as the string @key; if it is not UTF-8, also in base64. */
+void show_json_path(struct json *j, const char *key, const char *path);
+
+#endif /* CLI_WORK_SHOW_H */

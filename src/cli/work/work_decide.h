@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* work_decide.h - what becomes of the changes when the command has ended */
+#ifndef CLI_WORK_DECIDE_H
+#define CLI_WORK_DECIDE_H
+
+#include "work/work.h"
+
+enum work_action {
+	WORK_ASK, /* at a terminal; otherwise keep the changes, and say how to decide */
+	WORK_ACCEPT,
+	WORK_DISCARD,
+	WORK_KEEP,
+};
+
+struct work_decision {
+	enum work_action action;
+	bool quiet;
+};
+
+/*
+ * The command of @w ended with @status: decide on the changes, and close the work. A work
+ * without changes is removed, except with WORK_KEEP. If this fails, the changes are kept.
+ */
+int work_decide(struct work *w, int status, const struct work_decision *how,
+		struct warren_error *err) MUST_CHECK;
+
+#endif /* CLI_WORK_DECIDE_H */

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* accept.c - take changes over, or discard them */
+#include "work/accept.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/tree_remove.h"
+#include "work/accept_internal.h"
+#include "work/base.h"
+#include "work/files_internal.h"
+
+void accept_result_done(struct accept_result *r)
+{
+	for (size_t i = 0; i < r->n_conflicts; i++) {
+		free(r->conflicts[i].path);
+		free(r->conflicts[i].yours);
+		free(r->conflicts[i].theirs);
+		free(r->conflicts[i].merged);
+	}
+	free(r->conflicts);
+	*r = (struct accept_result){ 0 };
+}
+
+static void accept_done(struct accept *a)
+{
+	ops_done(&a->ops);
+	close_p(&a->lower);
+	close_p(&a->upper);
+	close_p(&a->staging);
+}
+
+static mode_t accept_umask(void)
+{
+	mode_t mask = umask(022);
+
+	(void)umask(mask);
+	return mask;
+}
+
+static int accept_begin(struct accept *a, struct warren_error *err)
+{
+	struct work *w = a->w;
+	struct stat st;
+	int r = work_project(w, err);
+
+	if (r < 0)
+		return r;
+	if (w->mode == WORK_BIND)
+		return error_set(
+			err, EINVAL,
+			"work '%s' wrote to the project itself (--mode bind), so "
+			"there is nothing to accept or reject",
+			w->id);
+	if (w->lock_fd < 0)
+		return error_set(err, EINVAL, "work '%s' is not locked", w->id);
+	/* The originals of an accept that could not be undone must not be lost. */
+	r = accept_recover(w, err);
+	if (r < 0)
+		return r;
+	if (fstat(w->project_fd, &st) < 0)
+		return error_errno(err, errno, "inspect '%s'", w->project);
+	a->uid = st.st_uid;
+	a->gid = st.st_gid;
+	a->umask = accept_umask();
+	a->lower = changes_lower(w);
+	a->upper = changes_upper(w);
+	r = a->lower < 0 ? a->lower : a->upper < 0 ? a->upper : 0;
+	return r < 0 ? error_errno(err, -r, "open the directories of work '%s'", w->id)
+		     : 0;
+}
+
+/* ------------------------------------------------------------ whole directories */
+
+/* Call @one for a change, or for each one in a directory that is listed as one. */
+typedef int accept_one(void *ctx, const struct accept_item *item,
+		       struct warren_error *err);
+
+static bool accept_is_below(const struct change *c, const struct change *tree)
+{
+	size_t n = strlen(tree->path);
+
+	return strncmp(c->path, tree->path, n) == 0 && c->path[n] == '/';
+}
+
+/* The first change below a directory, or where it would be: they are sorted by path. */
+static size_t accept_first_in(const struct changes *all, const char *tree)
+{
+	size_t low = 0, n = strlen(tree);
+
+	for (size_t high = all->n; low < high;) {
+		size_t middle = low + (high - low) / 2;
+		const char *path = all->v[middle].path;
+		int d = strncmp(path, tree, n);
+
+		if (d < 0 || (d == 0 && (unsigned char)path[n] < '/'))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int accept_expand(struct work *w, const struct accept_item *items, size_t n,
+			 accept_one *one, void *ctx, struct warren_error *err)
+{
+	AUTO_CHANGES struct changes all = { 0 };
+	bool listed = false;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		const struct change *c = items[i].change;
+
+		if (!c->tree) {
+			r = one(ctx, &items[i], err);
+			continue;
+		}
+		if (!listed) {
+			r = changes_list(w, CHANGES_EXPAND, &all, err);
+			listed = true;
+		}
+		for (size_t k = accept_first_in(&all, c->path);
+		     r >= 0 && k < all.n && accept_is_below(&all.v[k], c); k++)
+			if (!c->ignored || all.v[k].ignored)
+				r = one(ctx, &(struct accept_item){ &all.v[k], NULL },
+					err);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* ------------------------------------------------------------------------ accept */
+
+/* A directory becomes a file after all that is in it was decided on. */
+static bool accept_is_last(const struct change *c)
+{
+	return c->kind == CHANGE_TYPE && S_ISDIR(c->old_mode) && !S_ISDIR(c->new_mode);
+}
+
+static int accept_one_item(void *ctx, const struct accept_item *item,
+			   struct warren_error *err)
+{
+	struct accept *a = ctx;
+	int r;
+
+	if (accept_is_last(item->change) != a->last) {
+		a->any_last = true;
+		return 0;
+	}
+	r = accept_plan_item(a, item, err);
+	a->result->accepted += r > 0;
+	return r;
+}
+
+static int accept_plan_all(struct accept *a, const struct accept_item *items, size_t n,
+			   struct warren_error *err)
+{
+	int r = accept_expand(a->w, items, n, accept_one_item, a, err);
+
+	a->last = true;
+	return r < 0 || !a->any_last
+		       ? r
+		       : accept_expand(a->w, items, n, accept_one_item, a, err);
+}
+
+int accept_changes(struct work *w, const struct accept_item *items, size_t n,
+		   const struct accept_options *o, struct accept_result *ret,
+		   struct warren_error *err)
+{
+	struct accept a CLEANUP(accept_done) = {
+		.w = w,
+		.o = o,
+		.result = ret,
+		.lower = -1,
+		.upper = -1,
+		.staging = -1,
+	};
+	struct warren_error ignored;
+	int r;
+
+	*ret = (struct accept_result){ 0 };
+	r = accept_begin(&a, err);
+	if (r < 0)
+		return r;
+	(void)tree_remove(w->dir_fd, w->dir_fd, "conflicts");
+	r = stage_begin(&a, err);
+	if (r < 0)
+		return r;
+	r = accept_plan_all(&a, items, n, err);
+	if (r == 0 && ret->n_conflicts > 0 && o->conflicts == ACCEPT_STOP)
+		r = error_set(err, EEXIST,
+			      "%zu file%s could not be merged, so nothing was accepted",
+			      ret->n_conflicts, ret->n_conflicts == 1 ? "" : "s");
+	if (r == 0 && a.ops.n > 0)
+		r = accept_commit(&a, err);
+	/* Otherwise, the staging directory has originals. */
+	if (r != -EUCLEAN && (r < 0 || a.ops.n == 0))
+		(void)stage_remove(w);
+	if (r < 0) {
+		ret->accepted = ret->merged = 0;
+		return r;
+	}
+	/* Without the originals, a later merge is a conflict. */
+	r = base_keep(w, &ignored);
+	return r < 0 ? 0 : r;
+}
+
+/* ------------------------------------------------------------------------ reject */
+
+/* The sandbox's file becomes the project's, with the hunks that are kept. */
+static int reject_hunks(struct work *w, const struct accept_item *item,
+			struct warren_error *err)
+{
+	AUTO_CHANGE_SIDE struct change_side old = { 0 }, new = { 0 };
+	AUTO_FREE struct patch_hunk *hunks =
+		calloc(item->hunks->n + 1, sizeof(struct patch_hunk));
+	struct buf out AUTO_BUF = BUF_INIT(2 * TEXT_MAX);
+	struct patch kept = *item->hunks;
+	struct change_at at = { .dir = -1 };
+	AUTO_CLOSE int upper = changes_upper(w);
+	char temporary[48];
+	int r = change_contents(w, item->change, &old, &new, err);
+
+	if (r < 0)
+		return r;
+	if (!hunks)
+		return error_errno(err, ENOMEM, "reject '%s'", item->change->path);
+	for (size_t i = 0; i < kept.n; i++) {
+		hunks[i] = kept.v[i];
+		hunks[i].skip = !hunks[i].skip;
+	}
+	kept.v = hunks;
+	r = patch_apply(&kept, old.text, &out, err);
+	if (r < 0)
+		return r;
+	if (text_equal(TEXT(out.data, out.len), old.text) &&
+	    item->change->old_mode == item->change->new_mode) {
+		r = upper_restore(w, item->change->path);
+		return r < 0 ? error_errno(err, -r, "reject '%s'", item->change->path)
+			     : 0;
+	}
+	r = upper < 0 ? upper : change_at_open(upper, item->change->path, &at);
+	(void)snprintf(temporary, sizeof(temporary), ".warren-new-%d", (int)getpid());
+	r = r < 0 ? r
+		  : work_file_replace(w->dir_fd, temporary, out.data ? out.data : "",
+				      out.len, false);
+	if (r == 0 && fchownat(w->dir_fd, temporary, at.st.st_uid, at.st.st_gid,
+			       AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	if (r == 0 && fchmodat(w->dir_fd, temporary, at.st.st_mode & 07777, 0) < 0)
+		r = -errno;
+	if (r == 0 && renameat(w->dir_fd, temporary, at.dir, at.name) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(w->dir_fd, temporary, 0);
+	close_p(&at.dir);
+	return r < 0 ? error_errno(err, -r, "reject hunks of '%s'", item->change->path)
+		     : 0;
+}
+
+struct reject {
+	struct work *w;
+	size_t n_failed;
+	struct warren_error first; /* of what failed */
+};
+
+/* What cannot be discarded stays a change, and does not keep the others from it. */
+static int reject_one_item(void *ctx, const struct accept_item *item,
+			   struct warren_error *err)
+{
+	struct reject *reject = ctx;
+	struct work *w = reject->w;
+	int r;
+
+	if (item->hunks) {
+		r = reject_hunks(w, item, err);
+	} else {
+		r = upper_restore(w, item->change->path);
+		if (r == 0 && item->change->from)
+			r = upper_restore(w, item->change->from);
+		if (r < 0)
+			(void)error_errno(err, -r, "reject '%s'", item->change->path);
+	}
+	if (r < 0 && reject->n_failed++ == 0)
+		reject->first = *err;
+	return 0;
+}
+
+int reject_changes(struct work *w, const struct accept_item *items, size_t n,
+		   struct warren_error *err)
+{
+	struct accept a CLEANUP(
+		accept_done) = { .w = w, .lower = -1, .upper = -1, .staging = -1 };
+	struct reject reject = { .w = w };
+	int r = accept_begin(&a, err);
+
+	r = r < 0 ? r : accept_expand(w, items, n, reject_one_item, &reject, err);
+	if (r < 0 || reject.n_failed == 0)
+		return r;
+	return error_set(err, reject.first.code, "%.900s%s", reject.first.msg,
+			 reject.n_failed > 1 ? ", and others; the rest was rejected"
+					     : "; the rest was rejected");
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * accept.h - take changes over into the project, or discard them
+ *
+ * A call takes over all its changes or none. The new contents are first written to a
+ * directory of the project's filesystem (.warren-<id> in the project, which exists only
+ * during the call), and a journal lists what will be done. Then each file is renamed to
+ * its place, and the user's file is kept until all are. If the process or the machine
+ * ends in between, the next work_open() completes or undoes it.
+ *
+ * Paths are resolved beneath the project, without links and other mounts, at the time of
+ * each rename. Files belong to the owner of the project, or keep the owner that they
+ * have; of the mode, only the executable bit is taken over.
+ *
+ * If the user has changed a file since the work started, the two changes are merged with
+ * the contents before both (base.h). If that is not possible, it is a conflict.
+ */
+#ifndef WORK_ACCEPT_H
+#define WORK_ACCEPT_H
+
+#include "textdiff/patch.h"
+#include "work/changes.h"
+
+struct accept_item {
+	const struct change *change;
+	/*
+	 * NULL: the whole change. Otherwise, hunks of the difference between the sides of
+	 * change_contents(); those that are not skipped are taken over. Only for regular
+	 * files that exist in the project.
+	 */
+	const struct patch *hunks;
+};
+
+enum accept_conflicts {
+	/* Change nothing, report all conflicts, return -EEXIST. */
+	ACCEPT_STOP,
+	/* Take over all changes without a conflict. */
+	ACCEPT_SKIP,
+	/* Write files with markers, as git does, where both are text; skip the others. */
+	ACCEPT_MARKERS,
+	/* Take the sandbox's version. */
+	ACCEPT_THEIRS,
+};
+
+struct accept_options {
+	unsigned allow; /* enum change_guard, combined; GUARD_DEVICE is never allowed */
+	bool ignored;   /* take over files that .gitignore ignores; otherwise -EPERM */
+	enum accept_conflicts conflicts;
+};
+
+struct accept_conflict {
+	char *path;
+	const char *reason; /* "you and the sandbox changed the same lines", ... */
+	/*
+	 * Paths of files in <work>/conflicts: the user's and the sandbox's version, and
+	 * the merged one with markers. NULL: there is none (removed, or binary).
+	 */
+	char *yours, *theirs, *merged;
+};
+
+struct accept_result {
+	size_t accepted; /* changes that were taken over */
+	size_t merged;   /* of them, files that were merged with changes of the user */
+	struct accept_conflict *conflicts;
+	size_t n_conflicts;
+};
+
+/*
+ * 0, or -errno: then nothing has changed. -EEXIST: conflicts (@ret says which). -EPERM:
+ * an item needs a permission that @o does not give. -ESTALE: the user changed a file in
+ * this moment. -EUCLEAN: it failed and could not be undone; the originals are kept, and
+ * the next call, or work_open(), undoes it first. @ret is set in any case; free with
+ * accept_result_done().
+ */
+int accept_changes(struct work *w, const struct accept_item *items, size_t n,
+		   const struct accept_options *o, struct accept_result *ret,
+		   struct warren_error *err) MUST_CHECK;
+void accept_result_done(struct accept_result *r);
+
+/*
+ * Discard changes, or the hunks of them that are not skipped. What cannot be discarded
+ * stays, and the first of it is reported after the others are discarded.
+ */
+int reject_changes(struct work *w, const struct accept_item *items, size_t n,
+		   struct warren_error *err) MUST_CHECK;
+
+#define AUTO_ACCEPT_RESULT CLEANUP(accept_result_done)
+
+#endif /* WORK_ACCEPT_H */

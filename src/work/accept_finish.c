@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* accept_finish.c - the journal, and what is done after an accept or after a crash */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "work/accept_internal.h"
+#include "work/files_internal.h"
+#include "work/work_internal.h"
+
+#define FINISH_SYNC_EACH 4 /* directories */
+
+/* Make sure that the names of all files are on disk. */
+static int finish_sync_dirs(struct work *w, const struct ops *ops)
+{
+	AUTO_FREE char *last = NULL;
+	size_t n_dirs = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ops->n; i++) {
+		const char *path = ops->v[i].path, *slash = strrchr(path, '/');
+		size_t n = slash ? (size_t)(slash - path) : 0;
+		char *parent;
+		int fd;
+
+		if (ops->v[i].kind > OP_CHMOD)
+			break;
+		if (last && strlen(last) == n && strncmp(last, path, n) == 0)
+			continue;
+		parent = strndup(path, n);
+		if (!parent)
+			return -ENOMEM;
+		free(last);
+		last = parent;
+		fd = beneath_dir(w->project_fd, parent, O_RDONLY);
+		/* It was removed. */
+		if (fd < 0)
+			continue;
+		/* One call for all of them takes less time than many. */
+		if (++n_dirs > FINISH_SYNC_EACH)
+			r = syncfs(fd) < 0 ? -errno : 0;
+		else if (fsync(fd) < 0)
+			r = -errno;
+		(void)close(fd);
+		if (n_dirs > FINISH_SYNC_EACH)
+			return r;
+	}
+	return r;
+}
+
+/* The user has not changed these files: the accept has. */
+static int finish_known(struct work *w, const struct ops *ops)
+{
+	bool any = false;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ops->n; i++) {
+		const struct op *op = &ops->v[i];
+		uint64_t ino = op->kind == OP_PUT ? op->new.ino : op->old.ino;
+		struct stat st;
+
+		if ((op->kind != OP_CHMOD || !op->clean) &&
+		    (op->kind != OP_PUT || op->must))
+			continue;
+		if (beneath_stat(w->project_fd, op->path, &st) < 0 || st.st_ino != ino ||
+		    (op->kind == OP_PUT && !op_file_same(&op->new, &st)))
+			continue;
+		r = known_add(w, op->path, &st);
+		any = true;
+	}
+	return r == 0 && any ? known_save(w) : r;
+}
+
+/* With the originals in it: if possible, they are removed later. */
+static int finish_discard_stage(struct work *w)
+{
+	char name[ID_LEN + 16], trash[64];
+
+	if (w->project_fd < 0)
+		return 0;
+	stage_name(w, name);
+	(void)snprintf(trash, sizeof(trash), "trash/originals-%d", (int)getpid());
+	return renameat(w->project_fd, name, w->dir_fd, trash) == 0 ? 0 : stage_remove(w);
+}
+
+/* Each step can be repeated, if it is interrupted. */
+static int accept_finish(struct work *w, const struct ops *ops, struct warren_error *err)
+{
+	int r = finish_known(w, ops);
+
+	if (r == 0 && mkdirat(w->dir_fd, "trash", 0700) < 0 && errno != EEXIST)
+		r = -errno;
+	for (size_t i = 0; r == 0 && i < ops->n; i++) {
+		accept_step("finish");
+		if (ops->v[i].kind == OP_DROP)
+			r = upper_drop(w, &ops->v[i]);
+	}
+	if (r < 0)
+		return error_errno(err, -r, "note what was accepted from work '%s'",
+				   w->id);
+	r = finish_discard_stage(w);
+	if (r < 0)
+		return error_errno(err, -r, "remove the temporary directory in '%s'",
+				   w->project);
+	accept_step("remove journal");
+	if (unlinkat(w->dir_fd, "journal.done", 0) < 0 && errno != ENOENT)
+		return error_errno(err, errno, "remove the journal of work '%s'", w->id);
+	remove_behind(w->dir_fd, "trash", 20);
+	return 0;
+}
+
+/* The journal must be gone from the disk before the files that it is about. */
+static int recover_forget(struct work *w)
+{
+	if (unlinkat(w->dir_fd, "journal", 0) < 0 && errno != ENOENT)
+		return -errno;
+	return fsync(w->dir_fd) < 0 ? -errno : 0;
+}
+
+static int finish_commit(struct accept *a, struct warren_error *err)
+{
+	struct buf b AUTO_BUF = BUF_INIT(JOURNAL_SIZE_MAX);
+	struct work *w = a->w;
+	struct warren_error later;
+	int r;
+
+	ops_sort(&a->ops);
+	journal_write(&b, &a->ops);
+	r = b.failed ? -ENOMEM : stage_sync(a);
+	if (r < 0)
+		return error_errno(err, -r, "write the new files to disk");
+	accept_step("journal");
+	r = work_file_replace(w->dir_fd, "journal", b.data, b.len, true);
+	if (r < 0)
+		return error_errno(err, -r, "write the journal of work '%s'", w->id);
+	r = commit_ops(w, a->staging, &a->ops, err);
+	/* If it could not be undone, the journal stays, for another try. */
+	if (r == -EUCLEAN)
+		return r;
+	if (r < 0)
+		return recover_forget(w) < 0 ? -EUCLEAN : r;
+	r = finish_sync_dirs(w, &a->ops);
+	accept_step("done");
+	if (r == 0 && renameat(w->dir_fd, "journal", w->dir_fd, "journal.done") < 0)
+		r = -errno;
+	if (r < 0) {
+		(void)error_errno(err, -r, "write the project '%s' to disk", w->project);
+		return commit_undo(w, a->staging, &a->ops, err) < 0 ||
+				       recover_forget(w) < 0
+			       ? -EUCLEAN
+			       : r;
+	}
+	/*
+	 * Now everything is accepted. What cannot be done any more, for instance because
+	 * the disk is full, is done before the next accept, or when the work is opened.
+	 */
+	if (fsync(w->dir_fd) == 0)
+		(void)accept_finish(w, &a->ops, &later);
+	return 0;
+}
+
+/* A key or a closed terminal does not leave the project half changed. */
+int accept_commit(struct accept *a, struct warren_error *err)
+{
+	sigset_t later, old;
+	int r;
+
+	(void)sigemptyset(&later);
+	(void)sigaddset(&later, SIGINT);
+	(void)sigaddset(&later, SIGTERM);
+	(void)sigaddset(&later, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &later, &old);
+	r = finish_commit(a, err);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return r;
+}
+
+static int recover_read(struct work *w, const char *name, struct ops *ret,
+			struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL;
+	size_t n;
+	int r = work_file_read_at(w->dir_fd, name, JOURNAL_SIZE_MAX, &text, &n);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return error_errno(err, -r, "read the journal of work '%s'", w->id);
+	r = journal_parse(text, n, ret, err);
+	return r < 0 ? error_wrap(err, "work '%s'", w->id) : 1;
+}
+
+int accept_recover(struct work *w, struct warren_error *err)
+{
+	struct ops ops AUTO_OPS = { 0 };
+	char name[ID_LEN + 16];
+	AUTO_CLOSE int staging = -1;
+	int r;
+
+	if (w->project_fd < 0)
+		return 0;
+	r = recover_read(w, "journal.done", &ops, err);
+	if (r < 0)
+		return r;
+	if (r > 0)
+		return accept_finish(w, &ops, err);
+	r = recover_read(w, "journal", &ops, err);
+	if (r < 0)
+		return r;
+	stage_name(w, name);
+	staging = stage_open(w);
+	/* Without a staging directory, there is nothing to undo: the accept had ended. */
+	if (r > 0 && staging != -ENOENT) {
+		if (staging < 0)
+			return error_errno(err, -staging,
+					   "open '%s/%s', which has the originals of an "
+					   "accept that was interrupted",
+					   w->project, name);
+		r = commit_undo(w, staging, &ops, err);
+		if (r < 0)
+			return r;
+		r = finish_sync_dirs(w, &ops);
+		if (r < 0)
+			return error_errno(err, -r, "write '%s' to disk", w->project);
+	}
+	r = recover_forget(w);
+	r = r < 0 ? r : stage_remove(w);
+	return r < 0 ? error_errno(err, -r,
+				   "remove what an interrupted accept left in '%s'",
+				   w->project)
+		     : 0;
+}

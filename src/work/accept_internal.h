@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* accept_internal.h - the parts of an accept: plan, stage, commit, finish */
+#ifndef WORK_ACCEPT_INTERNAL_H
+#define WORK_ACCEPT_INTERNAL_H
+
+#include "work/accept.h"
+#include "work/changes_internal.h"
+#include "work/journal.h"
+
+/* For tests: called before each step, with a name for it. */
+extern void (*accept_step_hook)(const char *step);
+
+static inline void accept_step(const char *step)
+{
+	if (accept_step_hook)
+		accept_step_hook(step);
+}
+
+/* An accept in progress. */
+struct accept {
+	struct work *w;
+	const struct accept_options *o;
+	struct accept_result *result;
+	struct ops ops;
+	int lower, upper; /* what changes were found between */
+	int staging;      /* directory; -1: not created */
+	bool last;        /* only what must be planned last */
+	bool any_last;    /* there is such a change */
+	char staging_name[ID_LEN + 16];
+	uid_t uid; /* of new files */
+	gid_t gid;
+	mode_t umask;
+};
+
+/* ------------------------------------------------------------- accept_plan.c */
+
+/*
+ * Decide what has to be done for one change, and stage the new contents. 1: it is done;
+ * 0: there is a conflict, which is recorded; or -errno.
+ */
+int accept_plan_item(struct accept *a, const struct accept_item *item,
+		     struct warren_error *err);
+
+/* ------------------------------------------------------------ accept_stage.c */
+
+int stage_begin(struct accept *a, struct warren_error *err);
+/* Open the staging directory. -EPERM: it is not this process's own. */
+int stage_open(struct work *w);
+/* Remove the staging directory, if there is one. */
+int stage_remove(struct work *w);
+void stage_name(const struct work *w, char ret[ID_LEN + 16]);
+
+/* What a staged file is made from. */
+struct stage_source {
+	const struct change_at *file; /* the sandbox's file or link, */
+	const struct text *text;      /* or these contents */
+	mode_t mode;                  /* the sandbox's */
+	int old_dir;                  /* the user's file, whose attributes stay; or -1 */
+	const char *old_name;
+	const struct stat *old;
+};
+/* Create the new file of @op. */
+int stage_file(struct accept *a, struct op *op, const struct stage_source *from);
+int stage_dir(struct accept *a, struct op *op);
+/* Write all staged files to disk. */
+int stage_sync(const struct accept *a);
+
+/* ----------------------------------------------------------- accept_commit.c */
+
+/* Do all operations on the project, or none. */
+int commit_ops(struct work *w, int staging, struct ops *ops, struct warren_error *err);
+/*
+ * Undo all operations that were done. 1: the user has moved a directory during it, so
+ * that an original is in another place, which @err tells.
+ */
+int commit_undo(struct work *w, int staging, struct ops *ops, struct warren_error *err);
+
+/* ----------------------------------------------------------- accept_finish.c */
+
+/* Write the journal and do what is in it. */
+int accept_commit(struct accept *a, struct warren_error *err);
+int accept_recover(struct work *w, struct warren_error *err);
+
+/* ------------------------------------------------------------------- upper.c */
+
+/* Remove the sandbox's change from its changes: it was accepted. 0 or -errno. */
+int upper_drop(struct work *w, const struct op *op);
+/* The same for a change that is discarded: the sandbox sees the project's file again. */
+int upper_restore(struct work *w, const char *path);
+/* Does the sandbox see a directory at @path? */
+bool upper_has_dir(int upper, int lower, const char *path);
+
+/* ---------------------------------------------------------- accept_contents.c */
+
+enum accept_contents {
+	CONTENTS_SANDBOX, /* the sandbox's file */
+	CONTENTS_TEXT,    /* the text in .out */
+	CONTENTS_SAME,    /* the user's file already has it */
+	CONTENTS_CONFLICT,
+};
+
+struct accept_merge {
+	enum accept_contents result;
+	struct buf out;
+	bool merged;
+	const char *reason; /* of a conflict */
+	struct change_side yours, theirs, base;
+};
+
+/* Decide what the contents of a file become that both have; @hunks may be NULL. */
+int accept_merge(struct accept *a, const struct change *c, const struct patch *hunks,
+		 const struct change_at *yours, const struct change_at *theirs,
+		 struct accept_merge *ret, struct warren_error *err);
+void accept_merge_done(struct accept_merge *m);
+/* Record a conflict, and keep both versions. */
+int accept_conflict_add(struct accept *a, const char *path, const struct accept_merge *m,
+			struct warren_error *err);
+
+#endif /* WORK_ACCEPT_INTERNAL_H */

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* accept_plan.c - what has to be done to the project for one change */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "work/accept_internal.h"
+#include "work/base.h"
+#include "work/files_internal.h"
+
+/* A change, and the file on both sides as it is now. */
+struct plan {
+	struct accept *a;
+	const struct change *c;
+	const struct patch *hunks;
+	bool yours_exists;
+	struct change_at yours, theirs; /* dir -1: it does not exist */
+	bool drop;                      /* the sandbox's change is done with afterwards */
+};
+
+static int plan_error(const struct plan *p, int r, struct warren_error *err)
+{
+	if (r == -EXDEV)
+		return error_set(err, EXDEV,
+				 "'%s' is on another filesystem than the project",
+				 p->c->path);
+	if (r == -ELOOP || r == -ENOTDIR)
+		return error_set(err, -r,
+				 "a part of the path '%s' is a link or a file in the "
+				 "project, so nothing was accepted",
+				 p->c->path);
+	return error_errno(err, -r, "prepare '%s'", p->c->path);
+}
+
+/* ---------------------------------------------------------------- permissions */
+
+static int plan_check_guards(const struct plan *p, struct warren_error *err)
+{
+	unsigned missing = p->c->guard & ~(p->a->o->allow & ~(unsigned)GUARD_DEVICE);
+	enum change_guard guard;
+
+	/* The bit is dropped; but if that is all, nothing would be accepted. */
+	if (p->c->kind != CHANGE_MODE || ((p->c->old_mode ^ p->c->new_mode) & S_IXUSR))
+		missing &= ~(unsigned)GUARD_SETID;
+	if (p->c->ignored && !p->a->o->ignored)
+		return error_set(err, EPERM,
+				 "'%s' is ignored by .gitignore, and is accepted only on "
+				 "request (--ignored)",
+				 p->c->path);
+	if (!missing)
+		return 0;
+	guard = (enum change_guard)(missing & -missing);
+	return error_set(err, EPERM, "'%s' is not accepted: %s%s%s%s", p->c->path,
+			 change_guard_reason(guard),
+			 guard == GUARD_DEVICE ? "" : " (allow it with --allow ",
+			 guard == GUARD_DEVICE ? "" : change_guard_name(guard),
+			 guard == GUARD_DEVICE ? "" : ")");
+}
+
+/* ------------------------------------------------------------------ operations */
+
+static struct op *plan_op(const struct plan *p, enum op_kind kind, const char *path)
+{
+	return ops_add(&p->a->ops, kind, path);
+}
+
+static void plan_expect(const struct plan *p, struct op *op)
+{
+	op->old = op_file_of(&p->yours.st);
+	op->old_ctime_ns = stat_ctime_ns(&p->yours.st);
+	op->clean = !known_touched(p->a->w, op->path, &p->yours.st);
+}
+
+/* Directories above @path that the project does not have. */
+static int plan_parents(const struct plan *p, const char *path)
+{
+	AUTO_FREE char *copy = strdup(path);
+	char *slash;
+
+	if (!copy)
+		return -ENOMEM;
+	while ((slash = strrchr(copy, '/')) != NULL) {
+		struct stat st;
+		struct op *op;
+		int r;
+
+		*slash = '\0';
+		r = beneath_stat(p->a->w->project_fd, copy, &st);
+		if (r == 0 && S_ISDIR(st.st_mode))
+			return 0;
+		/* A file is in the way: another change of this call must remove it. */
+		if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+			return r;
+		if (ops_has(&p->a->ops, OP_MKDIR, copy))
+			return 0;
+		op = plan_op(p, OP_MKDIR, copy);
+		r = op ? stage_dir(p->a, op) : -ENOMEM;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Directories above @path that the sandbox does not have any more. */
+static int plan_empty_parents(const struct plan *p, const char *path)
+{
+	AUTO_FREE char *copy = strdup(path);
+	char *slash;
+
+	if (!copy)
+		return -ENOMEM;
+	while ((slash = strrchr(copy, '/')) != NULL) {
+		struct stat st;
+		struct op *op;
+
+		*slash = '\0';
+		/* Then, those above it are, too. */
+		if (ops_has(&p->a->ops, OP_RMDIR, copy))
+			return 0;
+		if (upper_has_dir(p->a->upper, p->a->lower, copy) ||
+		    beneath_stat(p->a->w->project_fd, copy, &st) < 0 ||
+		    !S_ISDIR(st.st_mode))
+			return 0;
+		op = plan_op(p, OP_RMDIR, copy);
+		if (!op)
+			return -ENOMEM;
+		op->old = op_file_of(&st);
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- conflicts */
+
+/*
+ * 1: take the sandbox's version in spite of the conflict; 2: the contents with markers;
+ * 0: it is recorded.
+ */
+static int plan_conflict(const struct plan *p, struct accept_merge *m,
+			 struct warren_error *err)
+{
+	int r;
+
+	if (p->a->o->conflicts == ACCEPT_THEIRS)
+		return 1;
+	r = accept_conflict_add(p->a, p->c->path, m, err);
+	if (r < 0)
+		return r;
+	return p->a->o->conflicts == ACCEPT_MARKERS && m->out.data && m->theirs.exists
+		       ? 2
+		       : 0;
+}
+
+static bool plan_touched(const struct plan *p)
+{
+	return p->yours_exists && known_touched(p->a->w, p->c->path, &p->yours.st);
+}
+
+/* ------------------------------------------------------------------------ kinds */
+
+/* Remove a file of the user. */
+static int plan_remove(struct plan *p, const char *path, struct warren_error *err)
+{
+	struct change_at at = { .dir = -1 };
+	struct accept_merge m = { 0 };
+	struct op *op;
+	int r = change_at_open(p->a->w->project_fd, path, &at);
+
+	if (r == -ENOENT || r == -ENOTDIR)
+		return 1;
+	if (r < 0)
+		return plan_error(p, r, err);
+	p->yours = at;
+	if (S_ISDIR(at.st.st_mode))
+		m.reason = "you replaced the file by a directory";
+	else if (known_touched(p->a->w, path, &at.st))
+		r = accept_merge(p->a, p->c, NULL, &at, NULL, &m, err);
+	if (r == 0 && m.reason) {
+		r = plan_conflict(p, &m, err);
+		accept_merge_done(&m);
+		if (r <= 0 || S_ISDIR(at.st.st_mode))
+			return r < 0 ? r : 0;
+	}
+	op = r < 0 ? NULL : plan_op(p, OP_REMOVE, path);
+	if (r < 0)
+		return r;
+	if (!op)
+		return plan_error(p, -ENOMEM, err);
+	plan_expect(p, op);
+	r = plan_empty_parents(p, path);
+	return r < 0 ? plan_error(p, r, err) : 1;
+}
+
+static int plan_rmdir(struct plan *p, bool must, struct warren_error *err)
+{
+	struct op *op;
+
+	if (!p->yours_exists)
+		return 1;
+	if (!S_ISDIR(p->yours.st.st_mode)) {
+		struct accept_merge m = {
+			.reason = "you replaced the directory, and the sandbox removed it"
+		};
+		int r = plan_conflict(p, &m, err);
+
+		if (r != 1)
+			return r < 0 ? r : 0;
+		op = plan_op(p, OP_REMOVE, p->c->path);
+		if (!op)
+			return plan_error(p, -ENOMEM, err);
+		plan_expect(p, op);
+		return 1;
+	}
+	op = plan_op(p, OP_RMDIR, p->c->path);
+	if (!op)
+		return plan_error(p, -ENOMEM, err);
+	op->old = op_file_of(&p->yours.st);
+	op->must = must;
+	return plan_empty_parents(p, p->c->path) < 0 ? plan_error(p, -ENOMEM, err) : 1;
+}
+
+/*
+ * The user may have a file where the sandbox has a directory: *@ret is its path, or NULL.
+ * It does no harm if another change of this call removes it.
+ */
+static int plan_find_in_the_way(const struct plan *p, const char *path, char **ret)
+{
+	AUTO_FREE char *copy = strdup(path);
+	char *slash;
+
+	*ret = NULL;
+	if (!copy)
+		return -ENOMEM;
+	while ((slash = strrchr(copy, '/')) != NULL) {
+		struct stat st;
+		int r;
+
+		*slash = '\0';
+		r = beneath_stat(p->a->w->project_fd, copy, &st);
+		if (r == 0 && !S_ISDIR(st.st_mode) &&
+		    !ops_has(&p->a->ops, OP_REMOVE, copy))
+			*ret = TAKE_PTR(copy);
+		if (r == 0)
+			return 0;
+	}
+	return 0;
+}
+
+/* 1: nothing is in the way of @path any more; 0: there is a conflict. */
+static int plan_clear_the_way(struct plan *p, const char *path, struct warren_error *err)
+{
+	struct accept_merge m = {
+		.reason = "you have a file where the sandbox has a directory"
+	};
+	AUTO_FREE char *file = NULL;
+	struct plan other = *p;
+	struct op *op;
+	int r = plan_find_in_the_way(p, path, &file);
+
+	if (r == 0 && !file)
+		return 1;
+	if (r == 0 && p->theirs.dir >= 0 && !S_ISDIR(p->theirs.st.st_mode))
+		r = change_side_read(&p->theirs, &m.theirs);
+	r = r < 0 ? plan_error(p, r, err) : plan_conflict(p, &m, err);
+	accept_merge_done(&m);
+	if (r != 1)
+		return r < 0 ? r : 0;
+	r = beneath_stat(p->a->w->project_fd, file, &other.yours.st);
+	op = r < 0 ? NULL : plan_op(&other, OP_REMOVE, file);
+	if (!op)
+		return plan_error(p, r < 0 ? r : -ENOMEM, err);
+	plan_expect(&other, op);
+	return 1;
+}
+
+static int plan_mkdir(struct plan *p, struct warren_error *err)
+{
+	AUTO_FREE char *below = NULL;
+	int r = 1;
+
+	if (p->yours_exists && S_ISDIR(p->yours.st.st_mode))
+		return 1;
+	if (p->yours_exists)
+		r = plan_remove(p, p->c->path, err);
+	if (r <= 0)
+		return r;
+	r = plan_clear_the_way(p, p->c->path, err);
+	if (r <= 0)
+		return r;
+	/* As if it were the parent of a file. */
+	if (asprintf(&below, "%s/x", p->c->path) < 0)
+		return plan_error(p, -ENOMEM, err);
+	r = plan_parents(p, below);
+	return r < 0 ? plan_error(p, r, err) : 1;
+}
+
+/* Stage @text, or the sandbox's file, for the path of the change. */
+static int plan_put(struct plan *p, const struct text *text, struct warren_error *err)
+{
+	/* A directory is removed by another operation, if it is empty then. */
+	bool old = p->yours_exists && !S_ISDIR(p->yours.st.st_mode);
+	struct stage_source from = {
+		.file = text ? NULL : &p->theirs,
+		.text = text,
+		.mode = p->hunks ? p->yours.st.st_mode : p->theirs.st.st_mode,
+		.old_dir = old ? p->yours.dir : -1,
+		.old_name = p->yours.name,
+		.old = old ? &p->yours.st : NULL,
+	};
+	struct op *op;
+	int r = plan_parents(p, p->c->path);
+
+	op = r < 0 ? NULL : plan_op(p, OP_PUT, p->c->path);
+	if (r == 0 && !op)
+		r = -ENOMEM;
+	if (r == 0 && old) {
+		plan_expect(p, op);
+		op->must = p->hunks && !op->clean;
+	}
+	r = r < 0 ? r : stage_file(p->a, op, &from);
+	return r < 0 ? plan_error(p, r, err) : 1;
+}
+
+static int plan_chmod(struct plan *p, mode_t mode, struct warren_error *err)
+{
+	const mode_t old = p->yours.st.st_mode & 07777;
+	mode_t new = mode &S_IXUSR ? (old & S_IXUSR ? old : old | (old & 0444) >> 2)
+				   : old & ~(mode_t)0111;
+	struct op *op;
+
+	if (p->a->o->allow & GUARD_SETID)
+		new |= mode &(S_ISUID | S_ISGID);
+	if (new == old)
+		return 1;
+	op = plan_op(p, OP_CHMOD, p->c->path);
+	if (!op)
+		return plan_error(p, -ENOMEM, err);
+	plan_expect(p, op);
+	op->old_mode = old;
+	op->new_mode = new;
+	return 1;
+}
+
+static bool plan_same_mode(const struct plan *p)
+{
+	return !S_ISREG(p->theirs.st.st_mode) ||
+	       !((p->theirs.st.st_mode ^ p->yours.st.st_mode) & S_IXUSR);
+}
+
+/* Both have the file, and the user has changed it, or only hunks are wanted. */
+static int plan_merge(struct plan *p, struct warren_error *err)
+{
+	struct accept_merge m = { 0 };
+	struct text text;
+	int r, done;
+
+	if (!S_ISREG(p->yours.st.st_mode) || !S_ISREG(p->theirs.st.st_mode))
+		m.reason = "you and the sandbox changed what kind of file it is";
+	r = m.reason ? 0
+		     : accept_merge(p->a, p->c, p->hunks, &p->yours, &p->theirs, &m, err);
+	if (r < 0)
+		return r;
+	if (m.reason)
+		m.result = CONTENTS_CONFLICT;
+	text = TEXT(m.out.data, m.out.len);
+	if (m.result == CONTENTS_CONFLICT) {
+		done = plan_conflict(p, &m, err);
+		r = done == 1   ? plan_put(p, NULL, err)
+		    : done == 2 ? plan_put(p, &text, err)
+				: done;
+	} else if (m.result == CONTENTS_TEXT) {
+		r = plan_put(p, &text, err);
+		p->a->result->merged += r > 0 && m.merged;
+	} else {
+		r = p->hunks ? 1 : plan_chmod(p, p->theirs.st.st_mode, err);
+	}
+	p->drop = !p->hunks;
+	accept_merge_done(&m);
+	return r;
+}
+
+/* Does this call remove everything in the directory? 1, 0 or -errno. */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
+static int plan_empties(const struct plan *p, const char *path, unsigned depth)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int dir = beneath_dir(p->a->w->project_fd, path, O_RDONLY);
+	const struct dir_entry *e;
+	int r;
+
+	if (!reader || dir < 0)
+		return dir < 0 ? dir : -ENOMEM;
+	reader->fd = dir;
+	while ((r = dir_next(reader, &e)) > 0) {
+		AUTO_FREE char *below = NULL;
+		struct stat st;
+
+		if (asprintf(&below, "%s/%s", path, e->name) < 0)
+			return -ENOMEM;
+		if (ops_has(&p->a->ops, OP_REMOVE, below))
+			continue;
+		if (!ops_has(&p->a->ops, OP_RMDIR, below) ||
+		    fstatat(dir, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISDIR(st.st_mode) || depth > CHANGES_DEPTH_MAX)
+			return 0;
+		r = plan_empties(p, below, depth + 1);
+		if (r <= 0)
+			return r;
+	}
+	return r < 0 ? r : 1;
+}
+
+/* The sandbox has a file where the user has a directory. */
+static int plan_replace_dir(struct plan *p, struct warren_error *err)
+{
+	struct accept_merge m = {
+		.reason = "you have a directory where the sandbox has a file"
+	};
+	int empties = plan_empties(p, p->c->path, 0), r = empties;
+
+	if (r < 0)
+		return plan_error(p, r, err);
+	if (p->c->kind != CHANGE_TYPE || !S_ISDIR(p->c->old_mode) || !empties) {
+		r = change_side_read(&p->theirs, &m.theirs);
+		r = r < 0 ? plan_error(p, r, err) : plan_conflict(p, &m, err);
+		accept_merge_done(&m);
+		if (r != 1)
+			return r < 0 ? r : 0;
+	}
+	if (!empties)
+		return error_set(
+			err, ENOTEMPTY,
+			"the directory '%s' cannot be replaced by the sandbox's "
+			"file, because it would not be empty: nothing was accepted",
+			p->c->path);
+	r = plan_rmdir(p, true, err);
+	return r <= 0 ? r : plan_put(p, NULL, err);
+}
+
+static int plan_file(struct plan *p, struct warren_error *err)
+{
+	struct accept_merge m = {
+		.reason = "you removed the file, and the sandbox changed it"
+	};
+	AUTO_CHANGE_SIDE struct change_side base = { 0 };
+	struct warren_error ignored;
+	int same, r = plan_clear_the_way(p, p->c->path, err);
+
+	if (r <= 0)
+		return r;
+	if (!p->yours_exists) {
+		if (p->hunks)
+			return error_set(
+				err, EINVAL,
+				"'%s' is new: it can only be accepted as a whole",
+				p->c->path);
+		/* If it had contents before, the user has removed it. */
+		if (p->c->kind != CHANGE_RENAMED &&
+		    (p->c->kind != CHANGE_ADDED ||
+		     base_find(p->a->w, p->c->path, &base, &ignored) == 0)) {
+			r = change_side_read(&p->theirs, &m.theirs);
+			r = r < 0 ? plan_error(p, r, err) : plan_conflict(p, &m, err);
+			accept_merge_done(&m);
+			if (r != 1)
+				return r < 0 ? r : 0;
+		}
+		return plan_put(p, NULL, err);
+	}
+	if (p->hunks && !S_ISDIR(p->yours.st.st_mode))
+		return plan_merge(p, err);
+	if (S_ISDIR(p->yours.st.st_mode))
+		return plan_replace_dir(p, err);
+	same = change_same(&p->yours, &p->theirs);
+	if (same < 0)
+		return plan_error(p, same, err);
+	if (same)
+		return plan_same_mode(p) && !(p->theirs.st.st_mode & 06000)
+			       ? 1
+			       : plan_chmod(p, p->theirs.st.st_mode, err);
+	if (plan_touched(p) || (!p->c->old_mode && p->c->kind == CHANGE_ADDED &&
+				!(p->c->guard & GUARD_HIDDEN)))
+		return plan_merge(p, err);
+	return plan_put(p, NULL, err);
+}
+
+/* ------------------------------------------------------------------------- one */
+
+static int plan_open(struct plan *p, struct warren_error *err)
+{
+	int r = change_at_open(p->a->w->project_fd, p->c->path, &p->yours);
+
+	p->yours_exists = r == 0;
+	if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+		return plan_error(p, r, err);
+	if (!p->c->new_mode)
+		return 0;
+	r = change_at_open(p->a->upper, p->c->path, &p->theirs);
+	if (r < 0)
+		return plan_error(p, r, err);
+	/* The list of changes is not up to date. */
+	if ((p->theirs.st.st_mode & S_IFMT) != (p->c->new_mode & S_IFMT))
+		return plan_error(p, -ESTALE, err);
+	return 0;
+}
+
+static int plan_by_kind(struct plan *p, struct warren_error *err)
+{
+	const struct change *c = p->c;
+	const size_t n_ops = p->a->ops.n;
+	int r;
+
+	if (S_ISDIR(c->new_mode))
+		return plan_mkdir(p, err);
+	if (!c->new_mode)
+		return S_ISDIR(c->old_mode) ? plan_rmdir(p, false, err)
+					    : plan_remove(p, c->path, err);
+	if (!S_ISREG(c->new_mode) && !S_ISLNK(c->new_mode))
+		return plan_error(p, -EPERM, err);
+	if (c->from) {
+		close_p(&p->yours.dir);
+		r = plan_remove(p, c->from, err);
+		close_p(&p->yours.dir);
+		p->yours = (struct change_at){ .dir = -1 };
+		if (r <= 0)
+			return r;
+		r = change_at_open(p->a->w->project_fd, c->path, &p->yours);
+		p->yours_exists = r == 0;
+	}
+	r = plan_file(p, err);
+	/* If the new name has a conflict, the old file stays. */
+	if (r == 0)
+		ops_cut(&p->a->ops, n_ops);
+	return r;
+}
+
+static int plan_drop(struct plan *p)
+{
+	if (!p->drop)
+		return 0;
+	if (p->c->from && !plan_op(p, OP_DROP, p->c->from))
+		return -ENOMEM;
+	return plan_op(p, OP_DROP, p->c->path) ? 0 : -ENOMEM;
+}
+
+int accept_plan_item(struct accept *a, const struct accept_item *item,
+		     struct warren_error *err)
+{
+	struct plan p = { .a = a,
+			  .c = item->change,
+			  .hunks = item->hunks,
+			  .yours = { .dir = -1 },
+			  .theirs = { .dir = -1 },
+			  .drop = !item->hunks };
+	int r = plan_check_guards(&p, err);
+
+	r = r < 0 ? r : plan_open(&p, err);
+	r = r < 0 ? r : plan_by_kind(&p, err);
+	if (r > 0 && plan_drop(&p) < 0)
+		r = plan_error(&p, -ENOMEM, err);
+	close_p(&p.yours.dir);
+	close_p(&p.theirs.dir);
+	return r;
+}

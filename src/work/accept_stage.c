@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* accept_stage.c - write new files to a directory of the project's filesystem */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "os/tree_remove.h"
+#include "work/accept_internal.h"
+#include "work/files_internal.h"
+
+#define STAGE_SYNC_EACH                                                \
+	16 /* with more files, the whole filesystem is written to disk \
+	    */
+
+void stage_name(const struct work *w, char ret[ID_LEN + 16])
+{
+	(void)snprintf(ret, ID_LEN + 16, ".warren-%s", w->id);
+}
+
+int stage_remove(struct work *w)
+{
+	char name[ID_LEN + 16];
+	struct stat st;
+
+	stage_name(w, name);
+	if (w->project_fd < 0 ||
+	    fstatat(w->project_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return tree_remove(w->project_fd, w->project_fd, name);
+}
+
+int stage_open(struct work *w)
+{
+	char name[ID_LEN + 16];
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	stage_name(w, name);
+	fd = beneath_dir(w->project_fd, name, O_RDONLY);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	/* If root works in a user's project, the user may have put another one there. */
+	return st.st_uid == geteuid() && (st.st_mode & 07777) == 0700 ? TAKE_FD(fd)
+								      : -EPERM;
+}
+
+int stage_begin(struct accept *a, struct warren_error *err)
+{
+	int r = stage_remove(a->w);
+
+	stage_name(a->w, a->staging_name);
+	if (r == 0 && mkdirat(a->w->project_fd, a->staging_name, 0700) < 0)
+		r = -errno;
+	accept_step("staging");
+	if (r == 0)
+		a->staging = stage_open(a->w);
+	if (r == 0 && a->staging < 0)
+		r = a->staging;
+	return r < 0 ? error_errno(err, -r, "create a directory in the project '%s'",
+				   a->w->project)
+		     : 0;
+}
+
+/* ------------------------------------------------------------------- contents */
+
+static int stage_copy_range(int from, int to, off_t at, off_t end)
+{
+	static char room[256 << 10];
+
+	while (at < end) {
+		size_t want = (size_t)(end - at) < sizeof(room) ? (size_t)(end - at)
+								: sizeof(room);
+		ssize_t n = pread(from, room, want, at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ESTALE;
+		for (ssize_t done = 0; done < n;) {
+			ssize_t m =
+				pwrite(to, room + done, (size_t)(n - done), at + done);
+
+			if (m < 0 && errno != EINTR)
+				return -errno;
+			done += m > 0 ? m : 0;
+		}
+		at += n;
+	}
+	return 0;
+}
+
+/* Holes stay holes, so that a huge sparse file does not fill the disk. */
+static int stage_copy(int from, int to, off_t size)
+{
+	off_t at = 0;
+	int r = 0;
+
+	if (size <= 1 << 20)
+		return stage_copy_range(from, to, 0, size);
+	if (ftruncate(to, size) < 0)
+		return -errno;
+	while (r == 0 && at < size) {
+		off_t data = lseek(from, at, SEEK_DATA), hole;
+
+		if (data < 0 && errno == ENXIO)
+			break;
+		hole = data < 0 ? size : lseek(from, data, SEEK_HOLE);
+		at = data < 0 ? at : data;
+		r = stage_copy_range(from, to, at, hole < 0 || hole > size ? size : hole);
+		at = hole < 0 ? size : hole;
+	}
+	return r;
+}
+
+/* Attributes that the user gave the file: an ACL, and user.*. Others are not kept. */
+static void stage_attributes(const struct stage_source *from, int to)
+{
+	char names[4096], value[4096];
+	AUTO_CLOSE int old = openat(from->old_dir, from->old_name,
+				    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n = old < 0 ? -1 : flistxattr(old, names, sizeof(names));
+
+	for (const char *name = names; n > 0 && name < names + n;
+	     name += strlen(name) + 1) {
+		ssize_t size;
+
+		if (strncmp(name, "user.", 5) != 0 &&
+		    strcmp(name, "system.posix_acl_access") != 0)
+			continue;
+		size = fgetxattr(old, name, value, sizeof(value));
+		if (size >= 0)
+			(void)fsetxattr(to, name, value, (size_t)size, 0);
+	}
+}
+
+/* The executable bit is the sandbox's; the other bits are the user's. */
+static mode_t stage_mode(const struct accept *a, const struct stage_source *from)
+{
+	bool executable = (from->mode & S_IXUSR) != 0;
+	mode_t mode = from->old && S_ISREG(from->old->st_mode) ? from->old->st_mode & 0777
+							       : 0666 & ~a->umask;
+
+	if (!executable)
+		mode &= ~(mode_t)0111;
+	else if (!(mode & S_IXUSR))
+		mode |= (mode & 0444) >> 2;
+	if (a->o->allow & GUARD_SETID)
+		mode |= from->mode & (S_ISUID | S_ISGID);
+	return mode;
+}
+
+static int stage_owner(const struct accept *a, const struct stage_source *from, int fd,
+		       const char *name)
+{
+	uid_t uid = from && from->old ? from->old->st_uid : a->uid;
+	gid_t gid = from && from->old ? from->old->st_gid : a->gid;
+	struct stat st;
+
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+		return -errno;
+	if (st.st_uid == uid && st.st_gid == gid)
+		return 0;
+	/* An ordinary user cannot give files away. */
+	if (fchownat(fd, name, uid, gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 &&
+	    geteuid() == 0)
+		return -errno;
+	return 0;
+}
+
+static int stage_regular(struct accept *a, const char *name,
+			 const struct stage_source *from)
+{
+	AUTO_CLOSE int fd =
+		openat(a->staging, name,
+		       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (from->text) {
+		r = fd_write_all(fd, from->text->data, from->text->len);
+	} else {
+		struct stat st;
+		AUTO_CLOSE int source =
+			beneath_file(from->file->dir, from->file->name, &st);
+
+		r = source < 0 ? source : stage_copy(source, fd, st.st_size);
+	}
+	r = r < 0 ? r : stage_owner(a, from, fd, "");
+	if (r == 0 && from->old)
+		stage_attributes(from, fd);
+	if (r == 0 && fchmod(fd, stage_mode(a, from)) < 0)
+		r = -errno;
+	/* Begin to write, so that there is less to wait for later. */
+	if (r == 0)
+		(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	return r;
+}
+
+static int stage_link(struct accept *a, const char *name, const struct stage_source *from)
+{
+	AUTO_FREE char *target = NULL;
+	size_t n;
+	int r = link_read(from->file->dir, from->file->name, &target, &n);
+
+	if (r == 0 && symlinkat(target, a->staging, name) < 0)
+		r = -errno;
+	return r < 0 ? r : stage_owner(a, from, a->staging, name);
+}
+
+static int stage_note(const struct accept *a, struct op *op, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(a->staging, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	op->new = op_file_of(&st);
+	return 0;
+}
+
+int stage_file(struct accept *a, struct op *op, const struct stage_source *from)
+{
+	char name[32];
+	int r;
+
+	accept_step("stage");
+	(void)snprintf(name, sizeof(name), "n%llu", (unsigned long long)op->number);
+	r = S_ISLNK(from->mode) ? stage_link(a, name, from)
+				: stage_regular(a, name, from);
+	return r < 0 ? r : stage_note(a, op, name);
+}
+
+int stage_dir(struct accept *a, struct op *op)
+{
+	AUTO_CLOSE int fd = -1;
+	char name[32];
+	int r;
+
+	accept_step("stage");
+	(void)snprintf(name, sizeof(name), "n%llu", (unsigned long long)op->number);
+	if (mkdirat(a->staging, name, 0700) < 0)
+		return -errno;
+	fd = openat(a->staging, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = stage_owner(a, NULL, fd, "");
+	if (r == 0 && fchmod(fd, 0777 & ~a->umask) < 0)
+		r = -errno;
+	return r < 0 ? r : stage_note(a, op, name);
+}
+
+int stage_sync(const struct accept *a)
+{
+	size_t n = 0;
+
+	accept_step("sync");
+	for (size_t i = 0; i < a->ops.n; i++)
+		n += a->ops.v[i].kind == OP_PUT;
+	if (n > STAGE_SYNC_EACH)
+		return syncfs(a->staging) < 0 ? -errno : 0;
+	for (size_t i = 0; i < a->ops.n; i++) {
+		AUTO_CLOSE int fd = -1;
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "n%llu",
+			       (unsigned long long)a->ops.v[i].number);
+		if (a->ops.v[i].kind != OP_PUT)
+			continue;
+		fd = openat(a->staging, name,
+			    O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd < 0 && errno != ELOOP) /* a link has no contents */
+			return errno == EACCES ? (syncfs(a->staging) < 0 ? -errno : 0)
+					       : -errno;
+		if (fd >= 0 && fsync(fd) < 0)
+			return -errno;
+	}
+	return fsync(a->staging) < 0 ? -errno : 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base.h - contents of files before the sandbox and the user changed them, for merges
+ *
+ * The project's file itself, as long as the user has not changed it. Otherwise a copy,
+ * which base_keep() made when the sandbox had ended. Otherwise, the file's contents in
+ * the commit that the repository was at when the work started.
+ */
+#ifndef WORK_BASE_H
+#define WORK_BASE_H
+
+#include "work/changes.h"
+
+/* Copy the originals of files that the sandbox changed, unless the user has as well. */
+int base_keep(struct work *w, struct warren_error *err) MUST_CHECK;
+/* Get the contents of @path; -ENOENT: they are not known. */
+int base_find(struct work *w, const char *path, struct change_side *ret,
+	      struct warren_error *err) MUST_CHECK;
+
+#endif /* WORK_BASE_H */

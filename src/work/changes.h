@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * changes.h - what the sandbox changed in the project
+ *
+ * Only the directory of changes is walked, so that the cost does not depend on the size
+ * of the project. Files that were written but are equal are no change. A new directory is
+ * listed as its files, and itself only if it is empty; the same holds for directories
+ * that were removed. A file that was moved without a change of its contents is renamed.
+ *
+ * Two kinds of directories are listed as one change with .tree set: those that .gitignore
+ * ignores, and git's own (except for files in them that git executes or reads its
+ * configuration from). CHANGES_EXPAND lists their files instead.
+ */
+#ifndef WORK_CHANGES_H
+#define WORK_CHANGES_H
+
+#include <sys/stat.h>
+
+#include "textdiff/text.h"
+#include "work/work.h"
+
+enum change_kind {
+	CHANGE_ADDED,
+	CHANGE_MODIFIED, /* the contents, and maybe the executable bit */
+	CHANGE_REMOVED,
+	CHANGE_RENAMED, /* from .from */
+	CHANGE_MODE,    /* only the executable bit */
+	CHANGE_TYPE,    /* a file became a link, and so on */
+	CHANGE_KIND_MAX,
+};
+
+/* "added", "modified", ... */
+const char *change_kind_name(enum change_kind kind);
+
+/* Why a change needs the user's explicit permission (accept_options.allow). */
+enum change_guard {
+	GUARD_GIT = 1, /* git's own files: hooks, configuration, repositories */
+	GUARD_SETID =
+		2, /* set-user-id, set-group-id; the bit is dropped unless allowed */
+	/* A device, named pipe or socket, or a name that an accept uses: never accepted.
+	 */
+	GUARD_DEVICE = 4,
+	GUARD_LINK_OUT = 8, /* a symbolic link to a path outside the project */
+	GUARD_HIDDEN = 16,  /* the project has a file there that was hidden (hide.h) */
+};
+
+/* "git", "set-id", "device", "link", "hidden"; @guard is a single bit. */
+const char *change_guard_name(enum change_guard guard);
+/* A sentence about what the guard protects from, for the user. */
+const char *change_guard_reason(enum change_guard guard);
+/* -EINVAL: there is no guard with this name. */
+int change_guard_parse(const char *name, enum change_guard *ret,
+		       struct warren_error *err);
+
+struct change {
+	char *path; /* relative to the project, without "." or ".."; any bytes but NUL */
+	char *from; /* CHANGE_RENAMED: the path that no longer exists; otherwise NULL */
+	enum change_kind kind;
+	mode_t old_mode, new_mode; /* with the type; 0: does not exist */
+	uint64_t old_size, new_size;
+	bool tree;      /* a whole directory: .n_files of it changed */
+	bool ignored;   /* by .gitignore */
+	bool binary;    /* only with CHANGES_LINES */
+	bool touched;   /* the user's file has changed since the work started */
+	unsigned guard; /* enum change_guard, combined */
+	size_t n_files;
+	size_t lines_added, lines_removed; /* only with CHANGES_LINES */
+};
+
+struct changes {
+	struct change *v; /* sorted by path, by bytes */
+	size_t n;
+	size_t n_skipped; /* directories that are too deep, or could not be read */
+};
+
+/* Is it a file of a repository that says which commits there are? */
+bool change_is_ref(const struct change *c);
+
+enum changes_flags {
+	CHANGES_EXPAND = 1, /* list the files of directories that would be one change */
+	CHANGES_LINES = 2,  /* count lines, which needs all contents */
+};
+
+/* -E2BIG: there are more than CHANGES_MAX. */
+#define CHANGES_MAX ((size_t)2 << 20)
+int changes_list(struct work *w, unsigned flags, struct changes *ret,
+		 struct warren_error *err) MUST_CHECK;
+void changes_done(struct changes *c);
+
+/* The contents of one side of a change. Of a link, they are its target. */
+struct change_side {
+	bool exists;
+	bool large;     /* more than TEXT_MAX bytes, so they were not read */
+	bool committed; /* read from a commit of the repository (base.h) */
+	mode_t mode;
+	struct text text;
+	char *data; /* owned; .text refers to it */
+};
+
+/*
+ * Read both sides of a change that is not .tree: the project's file as it is now (of a
+ * renamed file, its old path), and the sandbox's. If the user has changed the file, too,
+ * and the changes can be merged, the result is shown instead of the sandbox's file.
+ */
+int change_contents(struct work *w, const struct change *c, struct change_side *ret_old,
+		    struct change_side *ret_new, struct warren_error *err) MUST_CHECK;
+void change_side_done(struct change_side *s);
+
+#define AUTO_CHANGES     CLEANUP(changes_done)
+#define AUTO_CHANGE_SIDE CLEANUP(change_side_done)
+
+#endif /* WORK_CHANGES_H */

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* changes_internal.h - the parts of the search for changes */
+#ifndef WORK_CHANGES_INTERNAL_H
+#define WORK_CHANGES_INTERNAL_H
+
+#include <limits.h>
+
+#include "work/changes.h"
+#include "work/git_index.h"
+#include "work/gitignore.h"
+
+#define CHANGES_DEPTH_MAX 400
+
+/* ------------------------------------------------------------ changes_filter.c */
+
+struct ignore_level {
+	struct gitignore rules;
+	size_t at; /* length of the directory's path, with the "/" */
+};
+
+/* Which paths are ignored, for a walk that goes through the tree depth first. */
+struct ignore_filter {
+	struct work *w;
+	struct ignore_level levels[CHANGES_DEPTH_MAX + 2];
+	size_t n;
+	bool index_read;
+	struct git_index index; /* of the user's repository */
+};
+
+/* Read the patterns that hold for the whole repository. */
+int ignore_filter_begin(struct ignore_filter *f, struct work *w);
+void ignore_filter_done(struct ignore_filter *f);
+/*
+ * Enter a directory, whose path has @at bytes: its .gitignore is in @upper or @lower (-1:
+ * none). Each call needs an ignore_filter_leave().
+ */
+int ignore_filter_enter(struct ignore_filter *f, size_t at, int upper, int lower);
+void ignore_filter_leave(struct ignore_filter *f);
+bool ignore_filter_has(const struct ignore_filter *f, const char *path, bool is_dir);
+/* Is the path in the index of the user's repository? Such a file is never ignored. */
+bool ignore_filter_tracked(struct ignore_filter *f, const char *path);
+
+/* Could a file system or git take @name for ".git"? */
+bool guard_is_dotgit(const char *name);
+/* Does @name make a directory part of another repository, wherever it is? */
+bool guard_is_git_link(const char *name);
+/* In a git directory: does git execute the file, or read its configuration from it? */
+bool guard_git_notable(const char *path_in_git);
+/* In a git directory: does the file say which commits there are? */
+bool guard_git_refs(const char *path_in_git);
+/* Does a link at @path with @target lead out of the project? */
+bool guard_link_out(const char *path, const char *target);
+
+/* -------------------------------------------------------------- changes_same.c */
+
+/* An entry of a directory; .dir is -1 if it does not exist. */
+struct change_at {
+	int dir;
+	const char *name;
+	struct stat st;
+};
+
+/* Do two files, or links, have the same contents? 1, 0 or -errno. */
+int change_same(const struct change_at *a, const struct change_at *b);
+/* Read one side of a change. */
+int change_side_read(const struct change_at *at, struct change_side *ret);
+
+/* ------------------------------------------------------------------ changes.c */
+
+/* The directory that is below the sandbox's changes: the project, or its copy. */
+int changes_lower(const struct work *w);
+/* Pair files that were removed with equal ones that were added. */
+int changes_find_renames(int upper, int lower, struct changes *c);
+/* The directory of the sandbox's changes. */
+int changes_upper(const struct work *w);
+/* Find an entry beneath @root; the caller closes ret->dir. */
+int change_at_open(int root, const char *path, struct change_at *ret);
+int change_compare(const void *a, const void *b);
+void change_done(struct change *c);
+
+/* ------------------------------------------------------------- changes_walk.c */
+
+/* Find all changes in @upper over @hide over @lower; unsorted. */
+int changes_walk(struct work *w, int upper, int hide, int lower, unsigned flags,
+		 struct changes *ret, struct warren_error *err);
+
+/* -------------------------------------------------------------------- known.c */
+
+/*
+ * Has the user changed the file since the work started? @st is the status of the file in
+ * the lower directory.
+ */
+bool known_touched(struct work *w, const char *path, const struct stat *st);
+/* The file at @path was written by an accept. known_save() stores that. */
+int known_add(struct work *w, const char *path, const struct stat *st);
+int known_save(struct work *w);
+void known_free(struct work_known *k);
+
+static inline uint64_t stat_ctime_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec;
+}
+
+#endif /* WORK_CHANGES_INTERNAL_H */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * commits.h - take the commits of the sandbox over into the user's repository
+ *
+ * The sandbox's repository is never used as one: its HEAD and the branch are parsed, its
+ * objects are copied to a new repository without its configuration, and git verifies each
+ * of them when it adds them to the user's repository. Hooks never run.
+ */
+#ifndef WORK_COMMITS_H
+#define WORK_COMMITS_H
+
+#include "work/work.h"
+
+struct work_commits {
+	char *branch; /* that was created or updated: "warren/<name or id>" */
+	char *from;   /* the sandbox's branch; NULL: its HEAD was detached */
+	char commit[65];
+	size_t n; /* commits that the user's repository did not have */
+};
+
+/*
+ * -ENOENT: there is no repository, or no new commit. -EEXIST: the branch has commits that
+ * would be lost, unless @force. -EBADMSG: an object is damaged.
+ */
+int work_commits_accept(struct work *w, bool force, struct work_commits *ret,
+			struct warren_error *err) MUST_CHECK;
+void work_commits_done(struct work_commits *c);
+
+#define AUTO_COMMITS CLEANUP(work_commits_done)
+
+#endif /* WORK_COMMITS_H */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* git_index.c - parse the index of a repository; only the paths are kept */
+#include "work/git_index.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macro.h"
+
+#define INDEX_HEADER   12
+#define INDEX_STAT     40
+#define INDEX_EXTENDED 0x4000 /* two more bytes of flags */
+#define INDEX_PATH_MAX 4096
+
+struct index_reader {
+	const unsigned char *at, *end;
+	size_t id_size;
+	uint32_t version;
+	char path[INDEX_PATH_MAX]; /* of the entry before */
+	size_t path_n;
+};
+
+static uint32_t git_index_u32(const unsigned char *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* Version 4: how many bytes of the path before are not repeated. */
+static int git_index_varint(struct index_reader *r, size_t *ret)
+{
+	size_t value;
+
+	if (r->at >= r->end)
+		return -EBADMSG;
+	value = *r->at & 127;
+	while (*r->at++ & 128) {
+		if (r->at >= r->end || value > INDEX_PATH_MAX)
+			return -EBADMSG;
+		value = ((value + 1) << 7) | (*r->at & 127);
+	}
+	*ret = value;
+	return 0;
+}
+
+/* Read an entry, with its path in r->path. */
+static int git_index_entry(struct index_reader *r)
+{
+	const unsigned char *start = r->at, *stop;
+	size_t fixed = INDEX_STAT + r->id_size + 2, cut = r->path_n, n;
+	unsigned flags;
+
+	if ((size_t)(r->end - r->at) < fixed + 2)
+		return -EBADMSG;
+	flags = (unsigned)start[fixed - 2] << 8 | start[fixed - 1];
+	r->at += fixed + ((flags & INDEX_EXTENDED) && r->version > 2 ? 2 : 0);
+	if (r->version == 4 && git_index_varint(r, &cut) < 0)
+		return -EBADMSG;
+	stop = r->at < r->end ? memchr(r->at, '\0', (size_t)(r->end - r->at)) : NULL;
+	if (!stop || cut > r->path_n)
+		return -EBADMSG;
+	n = (size_t)(stop - r->at);
+	r->path_n -= cut;
+	if (r->path_n + n >= sizeof(r->path))
+		return -EBADMSG;
+	(void)memcpy(r->path + r->path_n, r->at, n + 1);
+	r->path_n += n;
+	r->at = stop + 1;
+	if (r->version < 4) { /* with up to 8 NULs, entries have a multiple of 8 bytes */
+		size_t size = ((size_t)(stop - start) + 8) & ~(size_t)7;
+
+		if ((size_t)(r->end - start) < size)
+			return -EBADMSG;
+		r->at = start + size;
+	}
+	return 0;
+}
+
+/* Two passes: sum up the sizes, then store. */
+static int git_index_read(struct index_reader r, uint32_t count, size_t *ret_size,
+			  struct git_index *store)
+{
+	size_t size = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		int e = git_index_entry(&r);
+
+		if (e < 0)
+			return e;
+		if (store) {
+			store->paths[store->n++] = store->room + size;
+			(void)memcpy(store->room + size, r.path, r.path_n + 1);
+		}
+		size += r.path_n + 1;
+		if (size > GIT_INDEX_MAX)
+			return -EBADMSG;
+	}
+	/* The paths are in another file. */
+	if ((size_t)(r.end - r.at) >= 4 && memcmp(r.at, "link", 4) == 0)
+		return -EOPNOTSUPP;
+	*ret_size = size;
+	return 0;
+}
+
+static int git_index_compare(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int git_index_parse(const char *data, size_t n, size_t id_size, struct git_index *ret)
+{
+	const unsigned char *p = (const unsigned char *)data;
+	struct git_index x = { 0 };
+	struct index_reader reader = { .id_size = id_size };
+	uint32_t count;
+	size_t size = 0;
+	int r;
+
+	if (n < INDEX_HEADER || memcmp(p, "DIRC", 4) != 0)
+		return -EBADMSG;
+	reader.version = git_index_u32(p + 4);
+	count = git_index_u32(p + 8);
+	reader.at = p + INDEX_HEADER;
+	reader.end = p + n;
+	if (reader.version < 2 || reader.version > 4)
+		return -EOPNOTSUPP;
+	r = git_index_read(reader, count, &size, NULL);
+	if (r < 0)
+		return r;
+	x.room = malloc(size + 1);
+	x.paths = calloc((size_t)count + 1, sizeof(*x.paths));
+	r = !x.room || !x.paths ? -ENOMEM : git_index_read(reader, count, &size, &x);
+	if (r < 0) {
+		git_index_done(&x);
+		return r;
+	}
+	/* They are sorted, unless the file is damaged. */
+	for (size_t i = 1; i < x.n; i++)
+		if (strcmp(x.paths[i - 1], x.paths[i]) > 0) {
+			qsort(x.paths, x.n, sizeof(*x.paths), git_index_compare);
+			break;
+		}
+	*ret = x;
+	return 0;
+}
+
+void git_index_done(struct git_index *x)
+{
+	free(x->paths);
+	free(x->room);
+	*x = (struct git_index){ 0 };
+}
+
+/* The first path that is not less than @path with @next behind it. */
+static size_t git_index_find(const struct git_index *x, const char *path, size_t n,
+			     char next)
+{
+	size_t low = 0, high = x->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const char *other = x->paths[middle];
+		int d = strncmp(other, path, n);
+
+		if (d < 0 || (d == 0 && (unsigned char)other[n] < (unsigned char)next))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+bool git_index_has(const struct git_index *x, const char *path)
+{
+	static const char ends[] = { '\0', '/' }; /* a file, or one in the directory */
+	size_t n = strlen(path);
+
+	for (size_t i = 0; i < sizeof(ends); i++) {
+		size_t at = git_index_find(x, path, n, ends[i]);
+
+		if (at < x->n && strncmp(x->paths[at], path, n) == 0 &&
+		    x->paths[at][n] == ends[i])
+			return true;
+	}
+	return false;
+}

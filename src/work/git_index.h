@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* git_index.h - which files of a repository are tracked: read .git/index */
+#ifndef WORK_GIT_INDEX_H
+#define WORK_GIT_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define GIT_INDEX_MAX ((size_t)512 << 20) /* bytes */
+
+struct git_index {
+	const char **paths; /* sorted by bytes */
+	size_t n;
+	char *room; /* what they point into */
+};
+
+/*
+ * Parse an index of version 2, 3 or 4, with ids of @id_size bytes (20 or 32). -EBADMSG:
+ * it is damaged. -EOPNOTSUPP: another version, or parts of it are in another file.
+ */
+int git_index_parse(const char *data, size_t n, size_t id_size, struct git_index *ret);
+void git_index_done(struct git_index *x);
+/* Is @path a tracked file, or a directory that has one? */
+bool git_index_has(const struct git_index *x, const char *path);
+
+#endif /* WORK_GIT_INDEX_H */

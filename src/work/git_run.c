@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* git_run.c - start git with a clean environment */
+#include "work/git_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/strv.h"
+#include "os/sig.h"
+
+static const char *const git_prefix[] = {
+	"git",
+	"-c",
+	"core.hooksPath=/dev/null",
+	"-c",
+	"core.fsmonitor=false",
+	"-c",
+	"core.alternateRefsCommand=true",
+	"-c",
+	"gc.auto=0",
+	"-c",
+	"maintenance.auto=false",
+	"-c",
+	"protocol.allow=never",
+	"-c",
+	"pack.threads=1",
+	"-c",
+	"core.packedGitWindowSize=64m",
+	"-c",
+	"core.packedGitLimit=1g",
+};
+
+/*
+ * The caller's PATH is not used: a relative entry of it would find a program of the
+ * project.
+ */
+static const char *const git_programs[] = {
+	"/usr/local/bin/git",
+	"/usr/bin/git",
+	"/bin/git",
+};
+
+static const char *git_program(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(git_programs); i++)
+		if (access(git_programs[i], X_OK) == 0)
+			return git_programs[i];
+	return git_programs[0];
+}
+
+/* A small pack can ask for much memory and time. */
+static const struct {
+	__rlimit_resource_t resource;
+	rlim_t max;
+} git_limits[] = {
+	{ RLIMIT_AS, (rlim_t)8 << 30 },
+	{ RLIMIT_CPU, 900 },
+	{ RLIMIT_CORE, 0 },
+};
+
+static int git_limit(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(git_limits); i++) {
+		struct rlimit limit;
+
+		if (getrlimit(git_limits[i].resource, &limit) < 0)
+			return -errno;
+		if (limit.rlim_cur <= git_limits[i].max)
+			continue;
+		limit.rlim_cur = limit.rlim_max = git_limits[i].max;
+		if (setrlimit(git_limits[i].resource, &limit) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Only in the child: there is no way to report what failed but the status. */
+_Noreturn static void git_child(const struct work *w, const struct git_command *c,
+				const char *program, char **argv, char **env, int out)
+{
+	struct stat st;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	sig_reset();
+	if (null < 0 || dup2(c->in < 0 ? null : c->in, 0) < 0 || dup2(out, 1) < 0 ||
+	    dup2(null, 2) < 0 || fchdir(w->project_fd) < 0 ||
+	    fstat(w->project_fd, &st) < 0 || git_limit() < 0)
+		_exit(126);
+	if (geteuid() == 0 && !c->as_caller && st.st_uid != 0 &&
+	    (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
+	     setresuid(st.st_uid, st.st_uid, st.st_uid) < 0))
+		_exit(126);
+	(void)close_range(3, ~0U, 0);
+	(void)execve(program, argv, env);
+	_exit(127);
+}
+
+int git_start(const struct work *w, const struct git_command *c, struct warren_error *err)
+{
+	AUTO_STRV char **argv = NULL, **env = NULL;
+	AUTO_FREE char *dir = NULL;
+	static const char *const clean[] = {
+		"PATH=/usr/local/bin:/usr/bin:/bin",
+		"HOME=/nonexistent",
+		"LC_ALL=C",
+		"GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_TERMINAL_PROMPT=0",
+		"GIT_OPTIONAL_LOCKS=0",
+		"GIT_NO_REPLACE_OBJECTS=1",
+	};
+	const char *program;
+	pid_t pid;
+	int r = asprintf(&dir, "GIT_DIR=%s", c->git_dir ? c->git_dir : ".git") < 0
+			? -ENOMEM
+			: 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(git_prefix); i++)
+		r = strv_add(&argv, git_prefix[i]);
+	for (const char *const *arg = c->argv; r == 0 && *arg; arg++)
+		r = strv_add(&argv, *arg);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(clean); i++)
+		r = strv_add(&env, clean[i]);
+	r = r < 0 ? r : strv_add(&env, dir);
+	if (r < 0)
+		return error_errno(err, -r, "start git");
+	program = git_program();
+	pid = fork();
+	if (pid == 0)
+		git_child(w, c, program, argv, env, c->out);
+	return pid < 0 ? error_errno(err, errno, "start git") : pid;
+}
+
+int git_wait(int pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int git_collect(int fd, struct buf *out)
+{
+	for (;;) {
+		char *room = buf_reserve(out, 65536);
+		ssize_t n;
+
+		if (!room)
+			return -EFBIG;
+		n = read(fd, room, 65536);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		out->len += (size_t)n;
+	}
+}
+
+int git_run(const struct work *w, const struct git_command *c, struct buf *out,
+	    struct warren_error *err)
+{
+	struct git_command command = *c;
+	int ends[2], pid, r, status;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "create a pipe");
+	command.out = ends[1];
+	pid = git_start(w, &command, err);
+	(void)close(ends[1]);
+	r = pid < 0 ? pid : git_collect(ends[0], out);
+	(void)close(ends[0]);
+	if (pid < 0)
+		return pid;
+	status = git_wait(pid);
+	if (r < 0)
+		return error_errno(err, -r, "read the output of git");
+	if (status == 127)
+		return error_set(err, ENOENT, "git is not installed on this machine");
+	return status == 0 ? 0
+			   : error_set(err, EPROTO, "'git %s' failed with status %d",
+				       c->argv[0], status);
+}

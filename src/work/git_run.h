@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * git_run.h - run git in the user's repository, without hooks
+ *
+ * The configuration of the system and of the user is not read, that of the repository is.
+ * The program is /usr/local/bin/git or the system's; its memory and processor time are
+ * limited, because what it reads may be hostile.
+ * If root runs this, git runs as the owner of the project.
+ */
+#ifndef WORK_GIT_RUN_H
+#define WORK_GIT_RUN_H
+
+#include "base/buf.h"
+#include "work/work.h"
+
+struct git_command {
+	const char *const *argv; /* without "git" */
+	const char *git_dir;     /* NULL: that of the project */
+	bool as_caller;          /* not as the owner of the project */
+	int in;                  /* -1: nothing */
+	int out;                 /* -1: @ret_out gets the output */
+};
+
+/* Start it; the pid or -errno. */
+int git_start(const struct work *w, const struct git_command *c,
+	      struct warren_error *err);
+/* Wait for it: its exit status, or -errno. */
+int git_wait(int pid);
+/* Run it, and get its output. -EPROTO: it failed; -EFBIG: @out is full. */
+int git_run(const struct work *w, const struct git_command *c, struct buf *out,
+	    struct warren_error *err);
+
+#endif /* WORK_GIT_RUN_H */

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hide.c - the layer that hides files, and the copy of a project without them */
+#include "work/hide.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/sha256.h"
+#include "os/tree_copy.h"
+#include "os/tree_remove.h"
+#include "work/files_internal.h"
+#include "work/hide_internal.h"
+#include "work/work_internal.h"
+
+#define CONFIG_SIZE_MAX ((size_t)4 << 20)
+/* Files in the directory of all works: what is remembered of a project, for 30 days. */
+#define HIDE_MEMORY     ".scan-"
+#define HIDE_MEMORY_AGE ((time_t)30 * 24 * 3600)
+
+void work_hidden_done(struct work_hidden *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		free(h->paths[i]);
+	for (size_t i = 0; i < h->n_cleaned; i++)
+		free(h->cleaned[i]);
+	free(h->paths);
+	free(h->cleaned);
+	*h = (struct work_hidden){ 0 };
+}
+
+/* ------------------------------------------------------------------- the layer */
+
+/* A directory of the layer looks like that of the project, which it is merged with. */
+static int hide_like(int from, int to)
+{
+	struct stat st;
+	struct timespec times[2];
+
+	if (fstat(from, &st) < 0)
+		return -errno;
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	if (fchown(to, st.st_uid, st.st_gid) < 0 && geteuid() == 0)
+		return -errno;
+	if (fchmod(to, st.st_mode & 07777) < 0 || futimens(to, times) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Make the parents of @path in the layer; returns the last one. */
+static int hide_parents(int layer, int project, const char *path, const char **ret_name)
+{
+	AUTO_FREE char *copy = strdup(path);
+	AUTO_CLOSE int to = beneath_dir(layer, ".", O_RDONLY),
+		       from = beneath_dir(project, ".", O_RDONLY);
+	const char *slash = strrchr(path, '/');
+	char *save = NULL, *name;
+
+	if (!copy)
+		return -ENOMEM;
+	*ret_name = slash ? slash + 1 : path;
+	copy[slash ? slash - path : 0] = '\0';
+	for (name = strtok_r(copy, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
+		bool made = mkdirat(to, name, 0700) == 0;
+		int next_to, next_from, r;
+
+		if (!made && errno != EEXIST)
+			return -errno;
+		next_to = beneath_dir(to, name, O_RDONLY);
+		next_from = beneath_dir(from, name, O_RDONLY);
+		close_p(&to);
+		close_p(&from);
+		to = next_to;
+		from = next_from;
+		r = to < 0 ? to : from < 0 ? from : made ? hide_like(from, to) : 0;
+		if (r < 0)
+			return r;
+	}
+	return TAKE_FD(to);
+}
+
+static int hide_whiteout(int layer, int project, const char *path)
+{
+	const char *name;
+	AUTO_CLOSE int dir = hide_parents(layer, project, path, &name);
+
+	if (dir < 0)
+		return dir;
+	return mknodat(dir, name, S_IFCHR, 0) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* 1: the file was changed; 0: it has no credentials. */
+static int hide_clean(int layer, int project, const char *path)
+{
+	struct buf clean AUTO_BUF = BUF_INIT(CONFIG_SIZE_MAX);
+	AUTO_FREE char *text = NULL;
+	AUTO_CLOSE int dir = -1;
+	const char *name;
+	struct stat st;
+	size_t n;
+	int r = work_file_read_at(project, path, CONFIG_SIZE_MAX, &text, &n);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	git_config_clean(text, n, &clean);
+	if (clean.failed)
+		return -ENOMEM;
+	if (clean.len == n && (n == 0 || memcmp(clean.data, text, n) == 0))
+		return 0;
+	r = beneath_stat(project, path, &st);
+	if (r < 0)
+		return r;
+	dir = hide_parents(layer, project, path, &name);
+	if (dir < 0)
+		return dir;
+	r = work_file_replace(dir, name, clean.data ? clean.data : "", clean.len, false);
+	if (r == 0 && fchmodat(dir, name, st.st_mode & 0777, 0) < 0)
+		r = -errno;
+	if (r == 0 &&
+	    fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    geteuid() == 0)
+		r = -errno;
+	return r < 0 ? r : 1;
+}
+
+/* -------------------------------------------------------------------- the copy */
+
+static int hide_copy(struct work *w, struct warren_error *err)
+{
+	struct tree_copy c = { .marks = TREE_COPY_USER };
+	AUTO_CLOSE int to = -1;
+
+	if (mkdirat(w->dir_fd, "copy", 0700) < 0)
+		return error_errno(err, errno, "create a copy of the project");
+	to = beneath_dir(w->dir_fd, "copy", O_RDONLY);
+	if (to < 0)
+		return error_errno(err, -to, "open the copy of the project");
+	return tree_copy(w->project_fd, to, &c, err) < 0
+		       ? error_wrap(err, "copy the project '%s'", w->project)
+	       : to >= 0 ? TAKE_FD(to)
+			 : -EIO;
+}
+
+static int hide_in_copy(int copy, const char *path)
+{
+	const char *name;
+	AUTO_CLOSE int dir = beneath_parent(copy, path, &name);
+
+	return dir < 0 ? dir : tree_remove(copy, dir, name);
+}
+
+static int hide_compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* -------------------------------------------------------------- the search */
+
+/* Remove what is remembered of projects that were not searched for long. */
+static void hide_forget_old(int works)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int dir = beneath_dir(works, ".", O_RDONLY);
+	const struct dir_entry *e;
+	struct stat st;
+
+	if (!reader || dir < 0)
+		return;
+	reader->fd = dir;
+	while (dir_next(reader, &e) > 0)
+		if (strncmp(e->name, HIDE_MEMORY, strlen(HIDE_MEMORY)) == 0 &&
+		    fstatat(works, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    st.st_mtim.tv_sec + HIDE_MEMORY_AGE < time(NULL))
+			(void)unlinkat(works, e->name, 0);
+}
+
+/* Search the project, with what was remembered of it the last time. */
+static int hide_find(const struct work *w, const char *const *patterns,
+		     struct work_hidden *h, struct warren_error *err)
+{
+	AUTO_CLOSE int works = works_dir(false, NULL, err);
+	struct sha256 sum = SHA256_INIT;
+	char digits[SHA256_DIGITS + 1], name[sizeof(HIDE_MEMORY) + SHA256_DIGITS];
+	int r;
+
+	if (works < 0)
+		return works;
+	sha256_text(&sum, w->project);
+	sha256_end(&sum, digits);
+	(void)snprintf(name, sizeof(name), HIDE_MEMORY "%.32s", digits);
+	r = hide_search(w->project_fd, patterns, works, name, h, err);
+	if (r == 0)
+		hide_forget_old(works);
+	return r;
+}
+
+int work_hide(struct work *w, const char *const *patterns, struct work_hidden *ret,
+	      struct warren_error *err)
+{
+	AUTO_HIDDEN struct work_hidden h = { 0 };
+	AUTO_CLOSE int layer = beneath_dir(w->dir_fd, "hide", O_RDONLY), copy = -1;
+	size_t n = 0;
+	int r = hide_find(w, patterns, &h, err);
+
+	if (r < 0)
+		return r;
+	if (layer < 0)
+		return error_errno(err, -layer, "open '%s/hide'", w->dir);
+	if (w->mode == WORK_COPY) {
+		copy = hide_copy(w, err);
+		if (copy < 0)
+			return copy;
+	}
+	for (size_t i = 0; i < h.n; i++) {
+		r = copy < 0 ? 0 : hide_in_copy(copy, h.paths[i]);
+		r = r < 0 ? r : hide_whiteout(layer, w->project_fd, h.paths[i]);
+		if (r < 0)
+			return error_errno(err, -r, "hide '%s'", h.paths[i]);
+	}
+	for (size_t i = 0; i < h.n_cleaned; i++) {
+		r = hide_clean(copy < 0 ? layer : copy, w->project_fd, h.cleaned[i]);
+		if (r < 0)
+			return error_errno(err, -r, "hide the credentials in '%s'",
+					   h.cleaned[i]);
+		if (r > 0)
+			h.cleaned[n++] = h.cleaned[i];
+		else
+			free(h.cleaned[i]);
+	}
+	h.n_cleaned = n;
+	if (h.n > 0)
+		qsort(h.paths, h.n, sizeof(*h.paths), hide_compare);
+	*ret = h;
+	h = (struct work_hidden){ 0 };
+	return 0;
+}

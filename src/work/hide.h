@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hide.h - keep files with secrets out of the sandbox
+ *
+ * The layer <work>/hide lies between the sandbox's changes and the project. It has a
+ * whiteout for each hidden file, and copies of git's configuration files without
+ * credentials. In mode WORK_COPY, hidden files are not copied, and the configuration is
+ * changed in the copy.
+ *
+ * Patterns are those of .gitignore: "*.pem" is a name anywhere, "/a/b" a path, "dir/" a
+ * directory with all that is in it, and "!pattern" shows again what an earlier one hid.
+ * Names are compared without regard to case. Patterns of the user follow the default ones
+ * (hide_defaults()).
+ *
+ * Files below node_modules and in git's object store are not searched: the former are
+ * published packages, and what is in the latter cannot be hidden. A file with secrets
+ * that was committed stays visible in the history. Files that the user creates later in
+ * the project, while the sandbox runs, are visible.
+ */
+#ifndef WORK_HIDE_H
+#define WORK_HIDE_H
+
+#include "work/work.h"
+
+struct work_hidden {
+	char **paths; /* files and directories that are hidden, relative, sorted */
+	size_t n;
+	char **cleaned; /* files of git that are shown without credentials */
+	size_t n_cleaned;
+};
+
+/* The default patterns, NULL-terminated, to print and document. */
+const char *const *hide_defaults(void);
+
+/*
+ * Make the layer `hide` of a new work; in mode WORK_COPY, also the copy. @patterns is
+ * NULL-terminated, or NULL. -EINVAL: a pattern is invalid.
+ */
+int work_hide(struct work *w, const char *const *patterns, struct work_hidden *ret,
+	      struct warren_error *err) MUST_CHECK;
+void work_hidden_done(struct work_hidden *h);
+
+#define AUTO_HIDDEN CLEANUP(work_hidden_done)
+
+#endif /* WORK_HIDE_H */

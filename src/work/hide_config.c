@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hide_config.c - git's configuration without credentials: a pure function */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "work/hide_internal.h"
+
+struct config_cleaner {
+	struct buf *out;
+	bool dropped; /* the section is */
+};
+
+/* The length of the logical line at @text: lines that end with a backslash continue. */
+static size_t config_line(const char *text, size_t n)
+{
+	size_t at = 0;
+
+	while (at < n) {
+		const char *stop = memchr(text + at, '\n', n - at);
+		size_t end = stop ? (size_t)(stop - text) + 1 : n;
+		size_t last = stop ? end - 1 : end;
+
+		if (last > at && text[last - 1] == '\r')
+			last--;
+		if (!stop || last == at || text[last - 1] != '\\')
+			return end;
+		at = end;
+	}
+	return n;
+}
+
+static bool config_is_ssh(const char *text, const char *colon)
+{
+	return colon - text >= 3 && strncasecmp(colon - 3, "ssh", 3) == 0;
+}
+
+/* Write the URL at @text up to its parameters, if one of them is a token. */
+static const char *config_parameters(struct buf *out, const char *text, const char *end)
+{
+	const char *stop = text, *query;
+
+	while (stop < end && !isspace((unsigned char)*stop) && *stop != '"')
+		stop++;
+	query = memchr(text, '?', (size_t)(stop - text));
+	if (!query || memmem(text, (size_t)(query - text), "://", 3) ||
+	    !memmem(query, (size_t)(stop - query), "token=", 6))
+		return text;
+	buf_add(out, text, (size_t)(query - text));
+	return stop;
+}
+
+/* Write text without the user names and passwords of URLs; of ssh, the user stays. */
+static void config_urls(struct buf *out, const char *text, size_t n)
+{
+	const char *end = text + n;
+
+	while (text < end) {
+		const char *colon = memmem(text, (size_t)(end - text), "://", 3);
+		const char *host, *stop, *at, *password;
+
+		if (!colon)
+			break;
+		host = colon + 3;
+		stop = host;
+		while (stop < end && !isspace((unsigned char)*stop) &&
+		       !strchr("/\"'\\#;", *stop))
+			stop++;
+		at = memrchr(host, '@', (size_t)(stop - host));
+		buf_add(out, text, (size_t)(host - text));
+		if (at && config_is_ssh(text, colon)) {
+			password = memchr(host, ':', (size_t)(at - host));
+			buf_add(out, host, (size_t)((password ? password : at) - host));
+			buf_add(out, "@", 1);
+		}
+		text = config_parameters(out, at ? at + 1 : host, end);
+	}
+	buf_add(out, text, (size_t)(end - text));
+}
+
+static bool config_key_dropped(const char *key, size_t n)
+{
+	static const char *const parts[] = { "token",     "pass",   "credential",
+					     "secret",    "header", "cookie",
+					     "apikey",    "sslkey", "accesskey",
+					     "privatekey" };
+	char name[64];
+	size_t i;
+
+	for (i = 0; i < n && i + 1 < sizeof(name) &&
+		    (isalnum((unsigned char)key[i]) || key[i] == '-');
+	     i++)
+		name[i] = (char)tolower((unsigned char)key[i]);
+	name[i] = '\0';
+	for (i = 0; i < ARRAY_SIZE(parts); i++)
+		if (strstr(name, parts[i]))
+			return true;
+	return false;
+}
+
+static size_t config_blank(const char *text, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && (text[i] == ' ' || text[i] == '\t'))
+		i++;
+	return i;
+}
+
+/* The length of "[section "name"]"; 0: it is not closed. */
+static size_t config_header(const char *line, size_t n)
+{
+	bool quoted = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (quoted && line[i] == '\\')
+			i++;
+		else if (line[i] == '"')
+			quoted = !quoted;
+		else if (line[i] == ']' && !quoted)
+			return i + 1;
+	}
+	return 0;
+}
+
+static void config_one(struct config_cleaner *c, const char *line, size_t n)
+{
+	size_t blank = config_blank(line, n), header = 0;
+	const char *at = line + blank;
+
+	if (blank < n && *at == '[') {
+		header = config_header(at, n - blank);
+		c->dropped = header == 0 || strncasecmp(at, "[credential", 11) == 0;
+	}
+	if (c->dropped)
+		return;
+	/* A key may follow in the same line. */
+	at += header;
+	at += config_blank(at, (size_t)(line + n - at));
+	if (config_key_dropped(at, (size_t)(line + n - at))) {
+		if (header > 0) {
+			config_urls(c->out, line, blank + header);
+			buf_add(c->out, "\n", 1);
+		}
+		return;
+	}
+	config_urls(c->out, line, n);
+}
+
+void git_config_clean(const char *text, size_t n, struct buf *out)
+{
+	struct config_cleaner c = { .out = out };
+
+	for (size_t at = 0; at < n;) {
+		size_t line = config_line(text + at, n - at);
+
+		config_one(&c, text + at, line);
+		at += line;
+	}
+}

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hide_search.c - find the files of a project that are hidden
+ *
+ * Every directory must be looked at, so this takes most of the time until the sandbox
+ * starts. Most names are dismissed by their first and last characters: only few of them
+ * begin or end like one of the patterns. These names, and those of directories, are
+ * remembered (base/dir_cache.h), so that a directory that has not changed is not read
+ * again. Whether a name is hidden is decided each time.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/dir_cache.h"
+#include "os/mount.h"
+#include "work/files_internal.h"
+#include "work/gitignore.h"
+#include "work/hide_internal.h"
+
+#define HIDE_DEPTH_MAX 400
+#define HIDE_READ_MAX  ((size_t)4 << 20) /* a file of all certificates is smaller */
+
+static const char *const hide_default_patterns[] = {
+	".env",
+	".env.*",
+	"!.env.example",
+	"!.env.sample",
+	"!.env.template",
+	"!.env.dist",
+	".envrc",
+	".netrc",
+	"_netrc",
+	".git-credentials",
+	".npmrc",
+	".yarnrc.yml",
+	".pypirc",
+	".pgpass",
+	".my.cnf",
+	".dockercfg",
+	".docker/config.json",
+	".aws/",
+	".azure/",
+	".gnupg/",
+	".kube/",
+	".ssh/",
+	"id_rsa",
+	"id_dsa",
+	"id_ecdsa",
+	"id_ed25519",
+	"*.kdbx",
+	"*.p12",
+	"*.pfx",
+	"*.jks",
+	"*.keystore",
+	"*.ppk",
+	"*.pem",
+	"*.key",
+	"credentials.json",
+	"application_default_credentials.json",
+	".cargo/credentials",
+	".cargo/credentials.toml",
+	".config/gcloud/",
+	"terraform.tfvars",
+	"master.key",
+	".env~",
+	".htpasswd",
+	".vault-token",
+	".terraformrc",
+	".boto",
+	".s3cfg",
+	"rclone.conf",
+	NULL,
+};
+
+/* Files with these names are hidden by default only if they contain a credential. */
+static const struct {
+	const char *name, *contains; /* "*.x": names that end with ".x" */
+} hide_contents[] = {
+	{ ".npmrc", "_auth" },
+	{ ".npmrc", "_password" },
+	{ ".yarnrc.yml", "npmAuth" },
+	{ ".pypirc", "password" },
+	{ "*.pem", "PRIVATE KEY" },
+	{ "*.key", "PRIVATE KEY" },
+	{ "credentials.json", "private_key" },
+	{ "credentials.json", "refresh_token" },
+	{ "credentials.json", "client_secret" },
+	{ "application_default_credentials.json", "private_key" },
+	{ "application_default_credentials.json", "refresh_token" },
+	{ "terraform.tfvars", "password" },
+	{ "terraform.tfvars", "secret" },
+	{ "terraform.tfvars", "token" },
+};
+
+const char *const *hide_defaults(void)
+{
+	return hide_default_patterns;
+}
+
+struct hide_search {
+	int project;
+	struct gitignore defaults, asked;
+	struct dir_cache cache;
+	bool first[256], last[256][256], all; /* which names may match */
+	struct work_hidden *found;
+	char path[PATH_MAX];
+	size_t length, depth;
+};
+
+int hide_add(char ***list, size_t *n, const char *path)
+{
+	char *copy = strdup(path), **more;
+
+	if (!copy)
+		return -ENOMEM;
+	if ((*n & (*n - 1)) == 0) { /* a power of two: double */
+		more = reallocarray(*list, *n ? *n * 2 : 1, sizeof(*more));
+		if (!more) {
+			free(copy);
+			return -ENOMEM;
+		}
+		*list = more;
+	}
+	(*list)[(*n)++] = copy;
+	return 0;
+}
+
+static void hide_set_case(bool set[256], char c)
+{
+	set[tolower((unsigned char)c)] = true;
+	set[toupper((unsigned char)c)] = true;
+}
+
+static void hide_note_end(struct hide_search *s, const char *end)
+{
+	hide_set_case(s->last[tolower((unsigned char)end[0])], end[1]);
+	hide_set_case(s->last[toupper((unsigned char)end[0])], end[1]);
+}
+
+/* Note how names that match begin or end. */
+static void hide_note(struct hide_search *s, const struct gitignore *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		const char *slash = strrchr(g->v[i].glob, '/');
+		const char *name = slash ? slash + 1 : g->v[i].glob;
+		size_t n = strlen(name);
+
+		if (g->v[i].negated)
+			continue;
+		if (n > 0 && !strchr("*?[\\", name[0]))
+			hide_set_case(s->first, name[0]);
+		else if (n > 1 && !strpbrk(name + n - 2, "*?]\\") && !strchr(name, '\\'))
+			hide_note_end(s, name + n - 2);
+		else
+			s->all = true;
+	}
+}
+
+static bool hide_may_match(const struct hide_search *s, const char *name)
+{
+	const unsigned char *c = (const unsigned char *)name;
+	size_t n = strlen(name);
+
+	return s->all || s->first[c[0]] || (n > 1 && s->last[c[n - 2]][c[n - 1]]);
+}
+
+/* Open the directory at the current path. */
+static int hide_open(const struct hide_search *s)
+{
+	return mount_openat2(s->project, s->length ? s->path : ".",
+			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+/* Append a name to the path. Restore it by hide_leave(). */
+static int hide_enter(struct hide_search *s, const char *name)
+{
+	size_t n = strlen(name), slash = s->length > 0;
+
+	if (s->length + slash + n >= sizeof(s->path))
+		return -ENAMETOOLONG;
+	if (slash)
+		s->path[s->length] = '/';
+	(void)memcpy(s->path + s->length + slash, name, n + 1);
+	s->length += slash + n;
+	return 0;
+}
+
+static void hide_leave(struct hide_search *s, size_t length)
+{
+	s->length = length;
+	s->path[length] = '\0';
+}
+
+/* A file that cannot be read may contain one. */
+static bool hide_contains(const struct hide_search *s, const char *needle)
+{
+	AUTO_FREE char *text = NULL;
+	const char *name = NULL;
+	struct stat st;
+	size_t n;
+	AUTO_CLOSE int dir = beneath_parent(s->project, s->path, &name);
+	AUTO_CLOSE int fd = dir < 0 ? -1 : beneath_file(dir, name, &st);
+
+	return fd < 0 || work_file_read(fd, HIDE_READ_MAX, &text, &n) < 0 ||
+	       memmem(text, n, needle, strlen(needle)) != NULL;
+}
+
+/* master.key is a key itself, without the lines around it. */
+static bool hide_is_named(const char *name, const char *wanted)
+{
+	size_t n = strlen(name), end = strlen(wanted) - 1;
+
+	if (wanted[0] != '*')
+		return strcasecmp(name, wanted) == 0;
+	return n >= end && strcasecmp(name + n - end, wanted + 1) == 0 &&
+	       strcasecmp(name, "master.key") != 0;
+}
+
+static bool hide_by_default(const struct hide_search *s, const char *name, bool is_dir)
+{
+	bool conditional = false;
+
+	if (gitignore_match(&s->defaults, s->path, is_dir) != 1)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(hide_contents); i++)
+		if (!is_dir && hide_is_named(name, hide_contents[i].name)) {
+			conditional = true;
+			if (hide_contains(s, hide_contents[i].contains))
+				return true;
+		}
+	return !conditional;
+}
+
+static bool hide_matches(const struct hide_search *s, const char *name, bool is_dir)
+{
+	int asked = gitignore_match(&s->asked, s->path, is_dir);
+
+	return asked >= 0 ? asked > 0 : hide_by_default(s, name, is_dir);
+}
+
+static int hide_dir(struct hide_search *s);
+
+/* git's directory: only the configuration is of interest, also that of submodules. */
+static int hide_git(struct hide_search *s)
+{
+	static const char *const names[] = { "config", "config.worktree" };
+	AUTO_CLOSE int fd = hide_open(s);
+	const size_t length = s->length;
+	struct stat st;
+	int r = 0;
+
+	for (size_t i = 0; fd >= 0 && r == 0 && i < ARRAY_SIZE(names); i++) {
+		if (fstatat(fd, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode) || hide_enter(s, names[i]) < 0)
+			continue;
+		r = hide_add(&s->found->cleaned, &s->found->n_cleaned, s->path);
+		hide_leave(s, length);
+	}
+	return r;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_git_modules(struct hide_search *s)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int dir = hide_open(s);
+	const struct dir_entry *e;
+	const size_t length = s->length;
+	int r = 0;
+
+	if (!reader)
+		return -ENOMEM;
+	if (dir < 0 || s->depth >= HIDE_DEPTH_MAX)
+		return 0;
+	reader->fd = dir;
+	s->depth++;
+	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
+		if (e->type != DT_DIR || strcmp(e->name, "objects") == 0 ||
+		    strcmp(e->name, "refs") == 0 || strcmp(e->name, "logs") == 0 ||
+		    hide_enter(s, e->name) < 0)
+			continue;
+		r = hide_git(s);
+		if (r == 0)
+			r = hide_git_modules(s);
+		hide_leave(s, length);
+	}
+	s->depth--;
+	return r;
+}
+
+static int hide_repository(struct hide_search *s)
+{
+	static const char *const below[] = { "modules", "worktrees" };
+	const size_t length = s->length;
+	int r = hide_git(s);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(below); i++) {
+		if (hide_enter(s, below[i]) < 0)
+			continue;
+		r = hide_git_modules(s);
+		hide_leave(s, length);
+	}
+	return r;
+}
+
+/* A repository whose directory has another name: a bare one, for example. */
+static bool hide_is_repository(struct hide_search *s)
+{
+	static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
+	const size_t length = s->length;
+	bool has[ARRAY_SIZE(names)] = { false };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && (i == 0 || has[0]); i++)
+		if (hide_enter(s, names[i]) == 0) {
+			has[i] = faccessat(s->project, s->path, F_OK,
+					   AT_SYMLINK_NOFOLLOW) == 0;
+			hide_leave(s, length);
+		}
+	return has[0] && ((has[1] && has[2]) || has[3]);
+}
+
+/* The path is that of an entry. */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_entry(struct hide_search *s, const char *name, bool is_dir)
+{
+	int r;
+
+	if (hide_may_match(s, name) && hide_matches(s, name, is_dir))
+		return hide_add(&s->found->paths, &s->found->n, s->path);
+	if (!is_dir || strcmp(name, "node_modules") == 0)
+		return 0;
+	if (strcmp(name, ".git") == 0)
+		return hide_repository(s);
+	if (s->depth >= HIDE_DEPTH_MAX)
+		return -ELOOP;
+	r = hide_is_repository(s) ? hide_repository(s) : 0;
+	if (r < 0)
+		return r;
+	s->depth++;
+	r = hide_dir(s);
+	s->depth--;
+	return r;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_entries(struct hide_search *s, struct dir_names names, bool are_dirs)
+{
+	const size_t length = s->length;
+	const char *name = NULL;
+
+	FOR_EACH_DIR_NAME(names, name)
+	{
+		int r = hide_enter(s, name);
+
+		r = r < 0 ? r : hide_entry(s, name, are_dirs);
+		if (r < 0)
+			return r;
+		hide_leave(s, length);
+	}
+	return 0;
+}
+
+/* Read a directory: its directories, and its files that may match. */
+static int hide_read(struct hide_search *s, int fd, struct buf *files, size_t *ret_files,
+		     struct buf *dirs, size_t *ret_dirs)
+{
+	AUTO_FREE struct dir_reader *reader = malloc(sizeof(*reader));
+	const struct dir_entry *e;
+	int r;
+
+	if (!reader)
+		return -ENOMEM;
+	reader->fd = fd;
+	reader->n = reader->at = 0;
+	while ((r = dir_next(reader, &e)) > 0) {
+		bool is_dir = e->type == DT_DIR;
+		struct stat st;
+
+		if (e->type == DT_UNKNOWN)
+			is_dir = fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+				 S_ISDIR(st.st_mode);
+		if (!is_dir && !hide_may_match(s, e->name))
+			continue;
+		buf_add(is_dir ? dirs : files, e->name, strlen(e->name) + 1);
+		++*(is_dir ? ret_dirs : ret_files);
+	}
+	return r < 0 ? r : files->failed || dirs->failed ? -ENOMEM : 0;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_list(struct hide_search *s, struct dir_names files, struct dir_names dirs,
+		     const struct stat *st)
+{
+	int r;
+
+	dir_cache_add(&s->cache, s->path, st, files, dirs);
+	r = hide_entries(s, files, false);
+	return r < 0 ? r : hide_entries(s, dirs, true);
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_new_dir(struct hide_search *s)
+{
+	AUTO_BUF struct buf files = BUF_INIT(SIZE_MAX), dirs = BUF_INIT(SIZE_MAX);
+	size_t n_files = 0, n_dirs = 0;
+	struct stat st;
+	int fd = hide_open(s), r;
+
+	/* What this user cannot read, the sandbox cannot either. */
+	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
+		return fd;
+	if (fd < 0)
+		return 0;
+	s->cache.changed = true;
+	/* First the times: if the directory changes now, it is read again next time. */
+	r = fstat(fd, &st) < 0 ? -errno
+			       : hide_read(s, fd, &files, &n_files, &dirs, &n_dirs);
+	(void)close(fd);
+	return r < 0 ? r
+		     : hide_list(s, (struct dir_names){ files.data, n_files },
+				 (struct dir_names){ dirs.data, n_dirs }, &st);
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_dir(struct hide_search *s)
+{
+	const struct dir_known *known = NULL;
+	struct stat st;
+
+	if (s->cache.n > 0 &&
+	    fstatat(s->project, s->length ? s->path : ".", &st, AT_SYMLINK_NOFOLLOW) == 0)
+		known = dir_cache_find(&s->cache, s->path, &st);
+	return known ? hide_list(s, known->files, known->dirs, &st) : hide_new_dir(s);
+}
+
+static int hide_parse(struct gitignore *g, const char *const *patterns)
+{
+	int r = 0;
+
+	g->any_case = true;
+	for (; r == 0 && patterns && *patterns; patterns++)
+		r = gitignore_parse(g, *patterns, strlen(*patterns));
+	return r;
+}
+
+/* All patterns decide which names are remembered. */
+static void hide_rules(const char *const *patterns, struct buf *rules)
+{
+	for (const char *const *p = hide_default_patterns; *p; p++)
+		buf_printf(rules, "%s\n", *p);
+	for (; patterns && *patterns; patterns++)
+		buf_printf(rules, "%s\n", *patterns);
+}
+
+static int hide_walk(struct hide_search *s, int memory, const char *name,
+		     const char *rules)
+{
+	int r;
+
+	dir_cache_load(&s->cache, memory, dir_cache_trusts(s->project) ? name : NULL,
+		       rules);
+	r = hide_dir(s);
+	if (r == 0)
+		dir_cache_save(&s->cache, memory);
+	dir_cache_done(&s->cache);
+	return r;
+}
+
+int hide_search(int project, const char *const *patterns, int memory, const char *name,
+		struct work_hidden *h, struct warren_error *err)
+{
+	AUTO_FREE struct hide_search *s = calloc(1, sizeof(*s));
+	AUTO_BUF struct buf rules = BUF_INIT(SIZE_MAX);
+	int r;
+
+	for (const char *const *p = patterns; p && *p; p++)
+		if (!**p || strchr(*p, '\n') || (*p)[0] == '#')
+			return error_set(err, EINVAL,
+					 "'%s' is not a pattern of files to hide", *p);
+	hide_rules(patterns, &rules);
+	if (!s || rules.failed)
+		return error_errno(err, ENOMEM, "search for files to hide");
+	s->project = project;
+	s->found = h;
+	r = hide_parse(&s->defaults, hide_default_patterns);
+	r = r < 0 ? r : hide_parse(&s->asked, patterns);
+	hide_note(s, &s->defaults);
+	hide_note(s, &s->asked);
+	r = r < 0 ? r : hide_walk(s, memory, name, rules.data);
+	if (r < 0)
+		(void)error_errno(err, -r, "search for files to hide in '%s'", s->path);
+	gitignore_done(&s->defaults);
+	gitignore_done(&s->asked);
+	return r;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * known.c - which files of the project the user has changed since the work started
+ *
+ * A file with a ctime before the start has not changed, if the clocks of both filesystems
+ * are the same: the clock of a remote one may be late. Files that an accept wrote are
+ * newer; so their inode, ctime and size are kept in <work>/known. The sandbox cannot set
+ * a ctime.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "work/changes_internal.h"
+#include "work/files_internal.h"
+#include "work/record.h"
+
+#define KNOWN_SIZE_MAX ((size_t)512 << 20)
+
+struct known_file {
+	char *path;
+	uint64_t ino, ctime_ns, size;
+	size_t order; /* in which it was added */
+};
+
+struct work_known {
+	struct known_file *v; /* sorted by path, up to @n_sorted */
+	size_t n, n_sorted, cap;
+};
+
+static int known_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct known_file *)a)->path,
+		      ((const struct known_file *)b)->path);
+}
+
+static int known_compare_order(const void *a, const void *b)
+{
+	const struct known_file *x = a, *y = b;
+	int d = known_compare(a, b);
+
+	return d ? d : x->order < y->order ? -1 : x->order > y->order;
+}
+
+void known_free(struct work_known *k)
+{
+	if (!k)
+		return;
+	for (size_t i = 0; i < k->n; i++)
+		free(k->v[i].path);
+	free(k->v);
+	free(k);
+}
+
+static int known_append(struct work_known *k, const char *path, const uint64_t v[3])
+{
+	char *copy;
+
+	if (k->n == k->cap) {
+		size_t cap = k->cap ? k->cap * 2 : 16;
+		struct known_file *more = reallocarray(k->v, cap, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		k->v = more;
+		k->cap = cap;
+	}
+	copy = strdup(path);
+	if (!copy)
+		return -ENOMEM;
+	k->v[k->n] = (struct known_file){ copy, v[0], v[1], v[2], k->n };
+	k->n++;
+	return 0;
+}
+
+/* Lines are "<ino>,<ctime>,<size> <path>"; a damaged file is as good as none. */
+static int known_parse(struct work_known *k, char *text, size_t n)
+{
+	char *at = text, *key, *path;
+	struct warren_error ignored;
+	int r;
+
+	while ((r = record_next(&at, text + n, &key, &path)) > 0) {
+		uint64_t v[3];
+
+		for (int i = 0; i < 3; i++) {
+			char *field = strsep(&key, ",");
+
+			if (!field || parse_u64(field, UINT64_MAX, &v[i], &ignored) < 0)
+				return -EBADMSG;
+		}
+		r = known_append(k, path, v);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static struct work_known *known_load(struct work *w)
+{
+	AUTO_FREE char *text = NULL;
+	size_t n;
+
+	if (w->known)
+		return w->known;
+	w->known = calloc(1, sizeof(*w->known));
+	if (w->known &&
+	    work_file_read_at(w->dir_fd, "known", KNOWN_SIZE_MAX, &text, &n) == 0)
+		(void)known_parse(w->known, text, n);
+	return w->known;
+}
+
+static void known_sort(struct work_known *k)
+{
+	size_t out = 0;
+
+	if (k->n == k->n_sorted)
+		return;
+	/* The last entry of a path is the newest one. */
+	qsort(k->v, k->n, sizeof(*k->v), known_compare_order);
+	for (size_t i = 0; i < k->n; i++) {
+		if (out > 0 && strcmp(k->v[out - 1].path, k->v[i].path) == 0) {
+			free(k->v[out - 1].path);
+			k->v[out - 1] = k->v[i];
+		} else {
+			k->v[out++] = k->v[i];
+		}
+	}
+	k->n = k->n_sorted = out;
+	for (size_t i = 0; i < out; i++)
+		k->v[i].order = i;
+}
+
+int known_add(struct work *w, const char *path, const struct stat *st)
+{
+	struct work_known *k = known_load(w);
+
+	if (!k)
+		return -ENOMEM;
+	return known_append(
+		k, path,
+		(uint64_t[3]){ st->st_ino, stat_ctime_ns(st), (uint64_t)st->st_size });
+}
+
+int known_save(struct work *w)
+{
+	struct work_known *k = known_load(w);
+	struct buf b AUTO_BUF = BUF_INIT(KNOWN_SIZE_MAX);
+
+	if (!k)
+		return -ENOMEM;
+	known_sort(k);
+	for (size_t i = 0; i < k->n; i++) {
+		char key[72];
+
+		(void)snprintf(key, sizeof(key), "%llu,%llu,%llu",
+			       (unsigned long long)k->v[i].ino,
+			       (unsigned long long)k->v[i].ctime_ns,
+			       (unsigned long long)k->v[i].size);
+		record_line(&b, key, k->v[i].path);
+	}
+	return b.failed ? -ENOMEM
+			: work_file_replace(w->dir_fd, "known", b.data, b.len, true);
+}
+
+static bool known_has(struct work *w, const char *path, const struct stat *st)
+{
+	struct work_known *k = known_load(w);
+	const struct known_file key = { .path = (char *)(uintptr_t)path }, *f;
+
+	if (!k || k->n == 0)
+		return false;
+	known_sort(k);
+	f = bsearch(&key, k->v, k->n, sizeof(*k->v), known_compare);
+	return f && f->ino == st->st_ino && f->ctime_ns == stat_ctime_ns(st) &&
+	       f->size == (uint64_t)st->st_size;
+}
+
+/*
+ * Some filesystems keep times in units of one or two seconds: there, a file with the time
+ * of the start may have been changed after it. It rather counts as changed.
+ */
+#define KNOWN_COARSE_NS ((uint64_t)2000000000)
+
+static bool known_is_newer(const struct work *w, const struct stat *st)
+{
+	uint64_t margin = st->st_ctim.tv_nsec == 0 ? KNOWN_COARSE_NS : 0;
+
+	return stat_ctime_ns(st) + margin > w->started_ns;
+}
+
+/* The lower directory is a copy: compare it with the project. */
+static bool known_differs(struct work *w, const char *path, const struct stat *st)
+{
+	struct change_at copy = { .st = *st }, now;
+	AUTO_CLOSE int from = beneath_dir(w->dir_fd, "copy", O_PATH), dir = -1,
+		       other = -1;
+
+	dir = beneath_parent(w->project_fd, path, &now.name);
+	other = from < 0 ? from : beneath_parent(from, path, &copy.name);
+	if (dir < 0 || other < 0 ||
+	    fstatat(dir, now.name, &now.st, AT_SYMLINK_NOFOLLOW) < 0)
+		return true;
+	now.dir = dir;
+	copy.dir = other;
+	if (!known_is_newer(w, &now.st) || known_has(w, path, &now.st))
+		return false;
+	return change_same(&copy, &now) != 1 ||
+	       ((copy.st.st_mode ^ now.st.st_mode) & S_IXUSR);
+}
+
+bool known_touched(struct work *w, const char *path, const struct stat *st)
+{
+	if (w->mode == WORK_COPY)
+		return known_differs(w, path, st);
+	return known_is_newer(w, st) && !known_has(w, path, st);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reach.c - let an ordinary user read the changes of a sandbox
+ *
+ * Files that other users of the sandbox created belong to subordinate ids of the user,
+ * who may not be able to read or remove them; and a file may deny access to its owner. So
+ * a child enters a user namespace in which the user is root and the subordinate ids are
+ * mapped, and gives all these files to the user. It has no other privileges. It works on
+ * changes that no sandbox uses at the time.
+ */
+#include "work/reach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "os/ns.h"
+#include "work/changes_internal.h"
+#include "work/files_internal.h"
+#include "work/work_internal.h"
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
+static void reach_dir(int parent, const char *name, unsigned depth);
+
+/* fchmod(2) refuses a descriptor with O_PATH, and others cannot be opened yet. */
+static int reach_chmod(int file, mode_t mode)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	return chmod(path, mode);
+}
+
+/*
+ * Failures are noticed later, when the file cannot be read. All calls are about the file
+ * that was inspected, even if a link takes its place.
+ */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
+static void reach_one(int dir, const char *name, unsigned depth)
+{
+	AUTO_CLOSE int file = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	mode_t need;
+	struct stat st;
+
+	if (file < 0 || fstat(file, &st) < 0)
+		return;
+	need = S_ISDIR(st.st_mode)   ? S_IRWXU
+	       : S_ISREG(st.st_mode) ? S_IRUSR | S_IWUSR
+				     : 0;
+	/* A change of the owner also removes the set-id bits. */
+	if ((st.st_uid != 0 || st.st_gid != 0) &&
+	    fchownat(file, "", 0, 0, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (need && (st.st_uid != 0 || st.st_gid != 0 || (st.st_mode & need) != need) &&
+	    reach_chmod(file, (st.st_mode & 07777) | need) < 0)
+		return;
+	close_p(&file); /* directories may be deep */
+	if (S_ISDIR(st.st_mode) && depth < CHANGES_DEPTH_MAX)
+		reach_dir(dir, name, depth + 1);
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
+static void reach_dir(int parent, const char *name, unsigned depth)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int dir = beneath_dir(parent, name, O_RDONLY);
+	const struct dir_entry *e;
+
+	if (!reader || dir < 0)
+		return;
+	reader->fd = dir;
+	while (dir_next(reader, &e) > 0)
+		reach_one(dir, e->name, depth);
+}
+
+_Noreturn static void reach_child(int begin, int writes)
+{
+	char byte;
+
+	if (read(begin, &byte, 1) != 1 || setresgid(0, 0, 0) < 0 ||
+	    setresuid(0, 0, 0) < 0)
+		_exit(1);
+	reach_dir(writes, "upper", 0);
+	_exit(0);
+}
+
+static size_t reach_map(struct ns_map *map, const char *file, uint32_t own)
+{
+	struct ns_map sub;
+
+	map[0] = (struct ns_map){ 0, own, 1 };
+	if (ns_subids(file, geteuid(), &sub) < 0 || sub.count == 0)
+		return 1;
+	map[1] = (struct ns_map){ 1, sub.outside, sub.count };
+	return 2;
+}
+
+static int reach_locked(struct work *w, struct warren_error *err)
+{
+	struct ns_maps maps = { 0 };
+	AUTO_CLOSE int writes = beneath_dir(w->dir_fd, "writes", O_RDONLY), pidfd = -1;
+	int begin[2], status = 1, r;
+	pid_t pid;
+
+	maps.n_uid = reach_map(maps.uid, "/etc/subuid", geteuid());
+	maps.n_gid = reach_map(maps.gid, "/etc/subgid", getegid());
+	if (maps.n_uid != maps.n_gid)
+		maps.n_uid = maps.n_gid = 1;
+	if (writes < 0 || pipe2(begin, O_CLOEXEC) < 0)
+		return error_errno(err, writes < 0 ? -writes : errno, "open the changes");
+	pid = ns_clone(CLONE_NEWUSER, NS_CGROUP_SAME, &pidfd);
+	if (pid == 0) {
+		(void)close(begin[1]);
+		reach_child(begin[0], writes);
+	}
+	(void)close(begin[0]);
+	r = pid < 0 ? error_errno(err, -pid, "create a user namespace")
+		    : ns_write_maps(pid, &maps, false, err);
+	if (r == 0 && write(begin[1], "", 1) != 1)
+		r = error_errno(err, errno, "start a process");
+	(void)close(begin[1]);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r == 0 && status != 0)
+		r = error_set(err, EACCES, "the changes of work '%s' cannot be read",
+			      w->id);
+	return r;
+}
+
+int work_reach(struct work *w, struct warren_error *err)
+{
+	struct warren_error busy = WARREN_ERROR_INIT;
+	bool locked = w->lock_fd >= 0;
+	int r;
+
+	if (geteuid() == 0)
+		return -EACCES;
+	/* No sandbox starts before the end. */
+	r = locked ? 0 : work_lock(w, 0, &busy);
+	if (r < 0)
+		r = error_set(
+			err, EBUSY,
+			"some changes of work '%s' can be read only when its sandbox "
+			"has ended",
+			w->id);
+	else
+		r = reach_locked(w, err);
+	if (!locked)
+		close_p(&w->lock_fd);
+	return r;
+}

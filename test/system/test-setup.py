@@ -1,0 +1,495 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-setup.py - a project is made ready once, and the result is found again (warren setup)
+
+Prints TAP. $WARREN is the program (default build/warren). Everything that is installed is in the projects: nothing is
+fetched. After every test, no trace of a sandbox may remain.
+"""
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import sys
+import time
+import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import test, eq, ok, Skip, WARREN  # pylint: disable=wrong-import-position
+from cli_world import is_alive, main, WAIT  # pylint: disable=wrong-import-position
+from setup_world import put, World  # pylint: disable=wrong-import-position
+
+
+@test
+def steps_run_once():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps:\n  - run: date +%N >made; echo root >/srv/made\n    files: [dep]\n"
+                                       "    verify: test -s made -a -s /srv/made\n", "dep": "1\n"})
+        first = w.setup()
+        ok(first.endswith("made"), first)
+        eq(w.setup(), first.replace("made", "ready"))
+        eq(sorted(os.listdir(w.project)), ["dep", "warren.yaml"])
+        eq(w.layer_files(first, "project"), ["made"])
+        ok("srv/made" in w.layer_files(first, "root"), w.layer_files(first, "root"))
+        # What is part of the key: contents of the named files, and the steps.
+        put(w.project, {"other": "1\n"})
+        eq(w.setup(), first.replace("made", "ready"))
+        put(w.project, {"dep": "2\n"})
+        second = w.setup()
+        ok(second.endswith("made") and second != first, second)
+        put(w.project, {"dep": "1\n"})
+        eq(w.setup(), first.replace("made", "ready"))
+
+
+@test
+def changed_manifests_start_from_the_nearest_layer():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'cat dep >>/srv/log; cat /srv/log >log', files: [dep]}]\n", "dep": "1\n"})
+        w.setup()
+        put(w.project, {"dep": "2\n"})
+        second = w.setup()
+        eq(w.read(second, "project", "log"), "1\n2\n")
+        layers = w.list()
+        eq((len(layers), layers[0]["base"], layers[1]["base"]), (2, layers[1]["key"], None))
+        # Other steps are another kind.
+        put(w.project, {"warren.yaml": "steps: [{run: 'cat dep >>/srv/log; cat /srv/log >log;', files: [dep]}]\n"})
+        eq(w.read(w.setup(), "project", "log"), "2\n")
+        # A chain is not endless.
+        for i in range(3, 14):
+            put(w.project, {"dep": f"{i}\n"})
+            last = w.setup()
+        ok(len(w.read(last, "project", "log").split()) <= 8, w.read(last, "project", "log"))
+
+
+@test
+def refresh_starts_again():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'date +%s%N >made'}]\n"})
+        first = w.setup()
+        made = w.read(first, "project", "made")
+        eq(w.setup("--refresh"), first)
+        ok(w.read(first, "project", "made") != made, "the step did not run again")
+
+
+@test
+def a_failure_is_explained_and_leaves_nothing():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps:\n  - run: echo fine\n  - run: |\n      seq 100\n      printf '\\033[31mred'\n"
+                                       "      exit 3\n    dir: sub\n", "sub/x": ""})
+        p = w.run("setup", status=125)
+        ok(b"    100\n    ?[31mred\n" in p.stderr and b"    80\n" not in p.stderr and b"\x1b" not in p.stderr, p.stderr)
+        ok(b"'seq 100 (sub/)' failed with status 3" in p.stderr and b"--no-setup" in p.stderr, p.stderr)
+        eq(w.left(), [])
+        put(w.project, {"warren.yaml": "steps: [{run: 'true', verify: 'echo nothing there; false'}]\n"})
+        p = w.run("setup", status=125)
+        ok(b"    nothing there\n" in p.stderr and b"'verify true'" not in p.stdout, p.stderr)
+        eq(w.left(), [])
+
+
+@test
+def a_missing_program_is_named():
+    with World() as w:
+        put(w.project, {"mix.exs": "x"})
+        if shutil.which("mix"):
+            raise Skip("mix is installed")
+        p = w.run("setup", status=125)
+        ok(b"the image has no mix" in p.stderr and b"--image" in p.stderr, p.stderr)
+
+
+@test
+def steps_reach_nothing_but_packages():
+    with World() as w:
+        put(w.project, {"warren.yaml": """
+steps:
+  - run: |
+      env >env
+      python3 -c 'import socket; s = socket.create_connection(("192.0.2.1", 80), 5); s.sendall(b"GET / HTTP/1.0\\r\\nHost: 192.0.2.1\\r\\n\\r\\n"); print(s.recv(9999))' >err 2>&1 || true
+      if cat /root/secret "$PWD/../outside"; then exit 1; fi
+"""})
+        with open(f"{w.top}/outside", "w", encoding="ascii") as f:
+            f.write("x")
+        made = w.setup(env={"SECRET": "hidden"})
+        env = w.read(made, "project", "env")
+        ok("hidden" not in env and "CI=1" in env, env)
+        ok("warren: " in w.read(made, "project", "err"), w.read(made, "project", "err"))
+
+
+@test
+def files_of_the_project_are_not_shadowed():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'echo x >>README; rm gone; rm -r dir; mkdir dir; echo n >dir/new; "
+                                       "echo y >>node_modules/kept; mkdir node_modules/new'}]\n",
+                        "README": "1\n", "gone": "", "dir/file": "", "node_modules/kept": "x\n"})
+        p = w.run("setup")
+        for name in (b"README", b"gone"):
+            ok(b"changed " + name + b"," in p.stderr, p.stderr)
+        key = p.stdout.decode()
+        eq(w.layer_files(key, "project"), ["dir/new", "node_modules/kept"])
+        upper = w.upper(key, "project")
+        ok("user.overlay.opaque" not in os.listxattr(f"{upper}/dir"), "the directory hides files")
+        with open(f"{w.project}/README", encoding="ascii") as f:
+            eq(f.read(), "1\n")
+
+
+# ---------------------------------------------------------------- approval
+
+
+@test
+def a_script_runs_only_if_it_is_approved():
+    with World() as w:
+        put(w.project, {"setup.sh": "echo ran >ran\n"})
+        p = w.run("setup")
+        ok(b"setup.sh is not run" in p.stderr and b"--yes" in p.stderr, p.stderr)
+        eq(p.stdout, b"nothing to do\n")
+        eq(w.layer_files(w.setup("--yes"), "project"), ["ran"])
+
+
+def on_terminal(w, *words, keys, expect):
+    """Runs a command on a terminal, and types keys when it asks; returns its output and status."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(w.project)
+        os.environ["WARREN_STATE"] = w.state
+        os.execv(WARREN, [WARREN, *words])
+    out, deadline = b"", time.monotonic() + 3 * WAIT
+    try:
+        while time.monotonic() < deadline:
+            if select.select([fd], [], [], 1)[0]:
+                try:
+                    data = os.read(fd, 65536)
+                except OSError:
+                    break
+                if not data:
+                    break
+                out += data
+            if keys and expect[0] in out:
+                os.write(fd, keys.pop(0))
+                expect.pop(0)
+    finally:
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.close(fd)
+    return out, status
+
+
+@test
+def the_user_is_asked_once_for_each_version():
+    with World() as w:
+        put(w.project, {"Makefile": "setup:\n\techo ran >ran\n"})
+        out, status = on_terminal(w, "setup", keys=[b"n\n"], expect=[b"[y/N]"])
+        eq(status, 0)
+        ok(b"nothing to do" in out, out)
+        eq(w.run("setup").stdout, b"nothing to do\n")  # remembered, without a terminal as well
+        put(w.project, {"Makefile": "setup:\n\techo ran >ran # again\n"})
+        out, status = on_terminal(w, "setup", keys=[b"y\n"], expect=[b"[y/N]"])
+        ok(status == 0 and b" made" in out and b"make setup" in out, out)
+        ok(w.setup().endswith("ready"), "the answer was forgotten")
+
+
+@test
+def a_command_of_each_start_is_asked_about():
+    with World() as w:
+        put(w.project, {".devcontainer.json": '{"postStartCommand": "echo st\'\'arted"}'})
+        words = ("work", "--no-sync", "--", "echo", "mine")
+        for keys, started in (([b"n\n"], False), ([], False)):  # remembered
+            out, status = on_terminal(w, *words, keys=keys, expect=[b"[y/N]"])
+            ok(status == 0 and b"mine" in out and (b"started" in out) == started, out)
+        put(w.project, {".devcontainer.json": '{"postStartCommand": "echo st\'\'arted again"}'})
+        for keys in ([b"y\n"], []):
+            out, status = on_terminal(w, *words, keys=keys, expect=[b"[y/N]"])
+            ok(status == 0 and b"mine" in out and b"started again" in out, out)
+        eq(w.run("setup").stdout, b"nothing to do\n")
+
+
+@test
+def a_failure_offers_a_shell():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'echo here >state; exit 1'}]\n"})
+        out, status = on_terminal(w, "setup", keys=[b"y\n", b"echo \"<$(cat state)>\"; exit\n"],
+                                  expect=[b"[y/N]", b"# "])
+        ok(status == 125 and b"<here>" in out, out)
+        eq(w.left(), [])
+
+
+# ------------------------------------------------------------- concurrency
+
+
+@test
+def two_starts_share_one_setup():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'sleep 1; date +%N >made'}]\n"})
+        both = [w.start("setup") for _ in range(2)]
+        ends = [p.communicate(timeout=3 * WAIT) for p in both]
+        eq([p.returncode for p in both], [0, 0], ends)
+        eq(sorted(out.split()[1] for out, _ in ends), [b"made", b"ready"], ends)
+        ok(any(b"waiting for it" in err for _, err in ends), ends)
+        eq(len(w.list()), 1)
+
+
+@test
+def a_killed_setup_leaves_no_layer():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'touch half; sleep 1000', files: [x]}]\n"})
+        p = w.start("setup")
+        deadline = time.monotonic() + WAIT
+        while not w.found("half") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        ok(w.found("half"), "the step did not start")
+        p.send_signal(signal.SIGKILL)
+        p.communicate()
+        eq(w.list(), [])
+        put(w.project, {"warren.yaml": "steps: [{run: 'test ! -e half; touch whole', files: [x]}]\n"})
+        eq(w.layer_files(w.setup(), "project"), ["whole"])
+        eq(w.left(), [])  # the remains are gone
+        ok(not is_alive(p.pid), "it lives")
+
+
+@test
+def an_interrupt_ends_the_setup():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'touch half; sleep 1000'}]\n"})
+        p = w.start("setup")
+        deadline = time.monotonic() + WAIT
+        while not w.found("half") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=WAIT)
+        eq(p.returncode, 125, err)
+        ok(b"interrupted during the setup" in err, err)
+        eq(w.left(), [])
+
+
+# ---------------------------------------------------------------- commands
+
+
+def tree_of(top):
+    """Everything that can be seen of a tree, except times of access."""
+    found = {}
+    for d, dirs, names in os.walk(top):
+        for n in dirs + names:
+            st = os.lstat(f"{d}/{n}")
+            found[os.path.relpath(f"{d}/{n}", top)] = (st.st_mode, st.st_uid, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+    return found
+
+
+@test
+def layers_are_never_written():
+    with World() as w:
+        run = "echo x >>node_modules/a; mkdir -p node_modules/d; rm -rf /srv/made; mkdir /srv/made; touch /srv/made/x"
+        put(w.project, {"warren.yaml": f"steps: [{{run: '{run}', files: [dep]}}]\n", "dep": "1\n", "node_modules/b": ""})
+        first = w.setup()
+        before = tree_of(os.path.dirname(os.path.dirname(w.upper(first, "root"))))
+        put(w.project, {"dep": "2\n"})
+        ok(w.setup() != first, "another layer")  # it removes and changes what is in the first one
+        eq(tree_of(os.path.dirname(os.path.dirname(w.upper(first, "root")))), before)
+
+
+@test
+def the_image_of_a_devcontainer_is_built():
+    with World() as w:
+        put(w.project, {".devcontainer/devcontainer.json": '{"build": {"dockerfile": "Dockerfile", "context": ".."}}',
+                        ".devcontainer/Dockerfile": "FROM scratch\nCOPY file /file\n", "file": "x"})
+        p = w.run("setup")
+        eq(p.stdout, b"nothing to do\n")
+        ok(b"warren-devcontainer" in w.run("image", "ls").stdout, "the image")
+        eq(w.run("setup").stderr, b"")  # it is not built again
+        put(w.project, {".devcontainer/Dockerfile": "FROM scratch\nCOPY no-such-file /file\n"})
+        ok(b"could not be built" in w.run("setup", status=125).stderr, "a wrong Dockerfile")
+        os.remove(f"{w.project}/.devcontainer/Dockerfile")
+        os.symlink("/etc/passwd", f"{w.project}/.devcontainer/Dockerfile")
+        ok(b"no such file" in w.run("setup", status=125).stderr, "a Dockerfile that leads out")
+
+
+@test
+def hidden_files_are_hidden_from_the_setup_and_from_builds():
+    with World() as w:
+        put(w.project, {".devcontainer/devcontainer.json": '{"build": {"dockerfile": "Dockerfile", "context": ".."}, '
+                        '"postCreateCommand": "ls -A . sub /srv/p /srv/p/sub >seen; cat link /srv/p/link .git/config '
+                        '/srv/p/.git/config >>seen 2>&1; true"}',
+                        ".devcontainer/Dockerfile": "FROM host\nCOPY . /srv/p\n", "file": "", ".env": "SECRET\n",
+                        "sub/.env": "SECRET\n", "sub/b": "", ".dockerignore": "!**/.env\n",
+                        ".git/config": "[remote \"o\"]\n\turl = https://me:SECRET@example.invalid/x\n", ".git/HEAD": "x\n"})
+        os.symlink(".env", f"{w.project}/link")
+        first = w.setup()
+        seen = w.read(first, "project", "seen")
+        ok("SECRET" not in seen and ".env" not in seen.splitlines(), seen)
+        eq([seen.splitlines().count(n) for n in ("file", "b")], [2, 2], seen)
+        second = w.setup("--hide", "!.env")  # a control: these names are what hides the files
+        seen = w.read(second, "project", "seen")
+        ok(second != first and seen.count("SECRET\n") == 2 and seen.splitlines().count(".env") == 4, seen)
+        eq(w.setup(), first.replace("made", "ready"))
+        eq([n for n in os.listdir(f"{w.state}/works") if not n.startswith(".")], [], "temporary works")
+        # A context that is itself hidden.
+        put(w.project, {".devcontainer/devcontainer.json": '{"build": {"dockerfile": "Dockerfile", "context": "../sub"}}'})
+        ok(b"ermission denied" in w.run("setup", "--hide", "sub/", status=125).stderr, "a hidden context")
+
+
+@test
+def a_project_with_the_home_directory_is_refused():
+    with World() as w:
+        put(w.project, {"home/x": ""})
+        p = w.run("setup", env={"HOME": f"{w.project}/home"}, status=125)
+        ok(b"it contains the home directory" in p.stderr, p.stderr)
+
+
+@test
+def no_project_uses_the_results_of_another_one():
+    with World() as w:
+        files = {"warren.yaml": "steps: [{run: 'cat dep >>/srv/log; cat /srv/log >log', files: [dep]}]\n", "dep": "1\n"}
+        put(w.project, files)
+        first = w.setup()
+        one, w.project = w.project, f"{w.top}/other"
+        put(w.project, files)
+        second = w.setup("-w", one)  # the same path inside
+        ok(second.endswith("made") and second.split()[0] != first.split()[0], second)
+        put(w.project, {"dep": "2\n"})
+        eq(w.read(w.setup("-w", one), "project", "log"), "1\n2\n")
+        w.project = one
+        eq(w.setup(), first.replace("made", "ready"))
+
+
+@test
+def the_image_is_built_again_when_its_files_change():
+    with World() as w:
+        put(w.project, {".devcontainer/devcontainer.json": '{"build": {"dockerfile": "Dockerfile", "context": ".."}, '
+                        '"postCreateCommand": "cp /srv/file seen"}',
+                        ".devcontainer/Dockerfile": "FROM host\nCOPY file /srv/file\n", "file": "1\n"})
+        eq(w.read(w.setup(), "project", "seen"), "1\n")
+        put(w.project, {"file": "2\n"})
+        eq(w.read(w.setup(), "project", "seen"), "2\n")
+
+
+@test
+def results_are_listed_shown_and_removed():
+    with World() as w:
+        eq((w.list(), w.run("setup", "ls").stdout), ([], b""))
+        put(w.project, {"warren.yaml": "steps: [{run: 'touch a', files: [dep]}]\n", "dep": "1\n"})
+        first = w.setup().split()[0]
+        put(w.project, {"dep": "2\n"})
+        second = w.setup().split()[0]
+        ok(first.encode() in w.run("setup", "ls").stdout, "ls")
+        shown = w.run("setup", "show", first[:6]).stdout.decode()
+        ok(w.project in shown and "touch a" in shown and "image    host" in shown, shown)
+        ok(b"is the base of" in w.run("setup", "rm", first, status=125).stderr, "rm of a base")
+        w.run("setup", "rm", second)
+        eq([x["key"][:12] for x in w.list()], [first])
+        for words, reason in ((("rm",), b"give keys, or --all"), (("rm", "--all", first), b"give keys, or --all"),
+                              (("rm", "ffff0000"), b"there is no setup"), (("show", "f"), b"there is no setup"),
+                              (("show",), b"KEY is missing"), (("--nope",), b"unknown option")):
+            ok(reason in w.run("setup", *words, status=125).stderr, f"{words}")
+        w.setup()
+        w.run("setup", "rm", "--all")
+        eq((w.list(), w.left()), ([], []))
+
+
+# ---------------------------------------------------------- kinds of projects
+
+
+def wheel(path, name):
+    """Writes a wheel with one module."""
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr(f"{name}.py", "value = 42\n")
+        z.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        z.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr(f"{info}/RECORD", "")
+
+
+def needs(w, program):
+    p = w.run("run", "--", "sh", "-c", f"command -v {program}", status=None)
+    if p.returncode != 0:
+        raise Skip(f"the image host has no {program}")
+
+
+@test
+def python_with_pip():
+    with World() as w:
+        needs(w, "pip")
+        put(w.project, {"requirements.txt": "--no-index\n--find-links wheels\nburrow_test\n", "wheels/x": ""})
+        wheel(f"{w.project}/wheels/burrow_test-1.0-py3-none-any.whl", "burrow_test")
+        p = w.run("setup")
+        ok(b"pip install -r requirements.txt" in p.stderr and b"verify pip" in p.stderr, p.stderr)
+        ok(any(f.endswith("burrow_test.py") for f in w.layer_files(p.stdout.decode(), "root")), "the module")
+        ok(w.setup().endswith("ready"), "cached")
+        put(w.project, {"requirements.txt": "--no-index\n--find-links wheels\nno_such_module\n"})
+        p = w.run("setup", status=125)
+        ok(b"no_such_module" in p.stderr and b"failed with status 1" in p.stderr, p.stderr)
+
+
+@test
+def javascript_with_npm():
+    with World() as w:
+        needs(w, "npm")
+        put(w.project, {"package.json": '{"name": "x", "version": "1.0.0", "dependencies": {"local": "file:./local"}}',
+                        "local/package.json": '{"name": "local", "version": "1.0.0"}', "local/index.js": "module.exports = 1\n"})
+        # The manifest of the dependency is another project, without dependencies.
+        p = w.run("setup")
+        ok(b"npm install  " in p.stderr and b"npm install (local/)" in p.stderr, p.stderr)
+        ok("package-lock.json" not in w.layer_files(p.stdout.decode(), "project"), "a lock file")
+        upper = w.upper(p.stdout.decode(), "project")
+        ok(os.path.islink(f"{upper}/node_modules/local"), "the dependency")
+
+
+@test
+def go_in_another_directory():
+    with World() as w:
+        if w.run("run", "--", "test", "-x", "/usr/local/go/bin/go", status=None).returncode != 0:
+            raise Skip("the image host has no go in /usr/local/go")
+        put(w.project, {"tool/go.mod": "module x\n", "tool/main.go": "package main\nfunc main() {}\n",
+                        ".devcontainer.json": '{"remoteEnv": {"PATH": "/usr/local/go/bin:${containerEnv:PATH}"}}'})
+        p = w.run("setup")
+        ok(b"go mod download (tool/)" in p.stderr and b"verify go mod download (tool/)" in p.stderr, p.stderr)
+
+
+@test
+def a_change_during_the_setup_is_noticed():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'touch half; sleep 5', files: [dep]}]\n",
+                        "dep": "1\n"})
+        p = w.start("setup")
+        deadline = time.monotonic() + WAIT
+        while not w.found("half") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        put(w.project, {"dep": "2\n"})
+        _, err = p.communicate(timeout=WAIT)
+        eq(p.returncode, 125, err)
+        ok(b"changed while it ran" in err, err)
+        eq((w.list(), w.left()), ([], []))
+
+
+@test
+def c_with_cmake():
+    with World() as w:
+        needs(w, "cmake")
+        put(w.project, {"CMakeLists.txt": "cmake_minimum_required(VERSION 3.10)\nproject(x NONE)\n"})
+        ok("build/CMakeCache.txt" in w.layer_files(w.setup(), "project"), "the cache")
+
+
+@test
+def a_devcontainer_without_an_image():
+    with World() as w:
+        put(w.project, {".devcontainer/devcontainer.json": json.dumps({
+            "containerEnv": {"A": "1"}, "remoteEnv": {"PATH": "${containerEnv:PATH}:/extra"},
+            "onCreateCommand": "echo \"$A $PATH\" >env", "postCreateCommand": {"a": "touch a", "b": ["touch", "b c"]},
+            "postStartCommand": "touch never", "workspaceFolder": "/workspace", "features": {"x": {}}})})
+        p = w.run("setup")
+        key = p.stdout.decode()
+        ok(b"'features' is not honoured" in p.stderr, p.stderr)
+        eq(w.layer_files(key, "project"), ["a", "b c", "env"])
+        eq(w.read(key, "project", "env"), "1 /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/extra\n")
+
+
+@test
+def a_large_project_is_found_ready():
+    with World() as w:
+        put(w.project, {"go.mod": "module x\n", "warren.yaml": "steps: [{run: 'true'}]\n"})
+        for i in range(100):
+            os.makedirs(f"{w.project}/d{i}")
+            for j in range(100):
+                with open(f"{w.project}/d{i}/f{j}", "wb"):
+                    pass
+        ok(w.setup().endswith("made") and w.setup().endswith("ready"), "a large project")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-work-diff.py - warren diff shows what a work changed, and git applies its patches
+
+Prints TAP. $WARREN is the program (default build/warren).
+"""
+import json
+import os
+import random
+import re
+import shlex
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import WARREN, eq, needs_root, ok, run_tests, test  # pylint: disable=wrong-import-position
+from review_world import project, tree  # pylint: disable=wrong-import-position
+
+NAMES = ["plain", "with space", "-dash", 'quote"d', "back\\slash", "tab\there", "new\nline", "ä€", "esc\x1b[31m", "\x01\x7f"]
+
+
+def fill(p):
+    p.put("a.c", b"".join(b"line %d\n" % i for i in range(50)))
+    p.put("gone", b"1\n2\n")
+    p.put("old name", b"a file that moves\n" * 5)
+    p.put("run.sh", b"#!/bin/sh\n")
+    p.put("data", bytes(range(256)) * 10)
+    p.put(".gitignore", b"target/\n*.log\n")
+
+
+CHANGE = """sed -i 's/line 7$/seven/; s/line 40$/forty/' a.c; rm gone; mv 'old name' 'new name'; chmod +x run.sh
+printf 'x\\0y' >data; printf 'no end' >added; mkdir -p target/deep empty; echo 1 >target/deep/x; echo 2 >target/y; echo 3 >b.log
+ln -s a.c link; touch same"""
+
+
+@test
+@needs_root
+def the_difference_is_that_of_git():
+    with project() as p:
+        fill(p)
+        p.git()
+        wid = p.work(CHANGE)
+        out = p.warren("diff", wid).stdout
+        eq(p.warren("diff").stdout, out, "the only work of the directory")
+        eq(p.warren("diff", wid[:6]).stdout, out, "by a prefix")
+        for piece in (b"--- a/a.c\n+++ b/a.c\n@@ -5,7 +5,7 @@", b"-line 7\n+seven\n", b"deleted file mode 100644",
+                      b"rename from old name\nrename to new name\n", b"old mode 100644\nnew mode 100755\n",
+                      b"Binary files a/data and b/data differ\n", b"+no end\n\\ No newline at end of file\n",
+                      b"new file mode 120000"):
+            ok(piece in out, f"{piece}: {out}")
+        ok(b"target" not in out and b".log" not in out and b"\x1b" not in out, out)
+        ok(b"diff --git a/b.log b/b.log" in p.warren("diff", wid, "--ignored").stdout, "ignored files on request")
+        only = p.warren("diff", wid, "a.c").stdout
+        ok(only.count(b"diff --git") == 1 and only in out, only)
+        refused = p.warren("diff", wid, "nothing-here", status=125).stderr
+        ok(b"nothing was changed at 'nothing-here'" in refused, refused)
+        refused = p.warren("diff", wid, "../other", status=125).stderr
+        ok(b"is not in the project" in refused, refused)
+
+
+@test
+@needs_root
+def summaries_list_every_change():
+    with project() as p:
+        fill(p)
+        p.git()
+        wid = p.work(CHANGE, name="mine")
+        names = p.warren("diff", "mine", "--name-status").stdout.decode()
+        for line in ("M\ta.c", "A\tadded", "M\tdata", "A\tempty", "D\tgone", "A\tlink", "R\told name\tnew name", "M\trun.sh",
+                     "A\tb.log", "A\ttarget/"):
+            ok(f"{line}\n" in names, f"{line}: {names}")
+        eq(len(p.warren("diff", wid, "--name-only").stdout.splitlines()), len(names.splitlines()))
+        stat = p.warren("diff", wid, "--stat").stdout.decode()
+        for pattern in (r" M a\.c +\|     4 \+\+--\n", r" M data +\| binary 2\.56kB -> 3B\n", r"old name => new name",
+                        r"run\.sh +\| now executable", r" ignored target/ \(2 files\)\n", r" ignored b\.log\n",
+                        r"; \d+ lines added, \d+ removed\n"):
+            ok(re.search(pattern, stat), f"{pattern}: {stat}")
+        found = json.loads(p.warren("diff", wid, "--json").stdout)
+        eq((found["id"], found["name"], found["project"]), (wid, "mine", p.path))
+        by = {c["path"]: c for c in found["changes"]}
+        eq((by["a.c"]["kind"], by["a.c"]["lines_added"], by["a.c"]["lines_removed"]), ("modified", 2, 2))
+        eq((by["new name"]["kind"], by["new name"]["from"]), ("renamed", "old name"))
+        eq((by["data"]["binary"], by["a.c"]["binary"]), (True, False))
+        eq((by["target"]["ignored"], by["target"]["files"], by["target"]["directory"]), (True, 2, True))
+        eq((by["run.sh"]["old_mode"], by["run.sh"]["new_mode"]), ("100644", "100755"))
+
+
+def change(r, name):
+    """Returns a command that changes the file @name in some way."""
+    q = shlex.quote(f"./{name}")
+    return r.choice((
+        f"printf '%s\\n' {r.random()} >>{q}", f"rm {q}", f"chmod +x {q}", f"mv {q} {q}.moved",
+        f"rm {q}; ln -s 'to {r.random()}' {q}", f"head -c {r.choice((1, 52, 53, 4000))} /dev/urandom >{q}", f": >{q}",
+        f"sed -i '2d;5s/.*/changed/' {q}", f"printf 'no end' >>{q}", f"cp {q} {q}.copy; chmod 755 {q}; echo more >>{q}",
+        f"echo {r.random()} >{q}.new", f"mkdir -p {q}.d/e; echo {r.random()} >{q}.d/e/f"))
+
+
+@test
+@needs_root
+def git_applies_the_patch_of_any_changes():
+    r = random.Random(7)
+    for _ in range(4):
+        with project() as p:
+            for i in range(60):
+                data = r.choice((b"", b"one\n" * 9, b"".join(b"%d\n" % r.randrange(20) for _ in range(30)), r.randbytes(300), b"x"))
+                p.put(f"{i % 7}/{i}{r.choice(NAMES)}", data, r.choice((0o644, 0o755)))
+            files = [os.path.relpath(os.path.join(d, f), p.path) for d, _, names in os.walk(p.path) for f in names]
+            script = "\n".join(change(r, f) for f in r.sample(files, 40))
+            for d in ("seen", "applied"):
+                os.mkdir(f"{p.top}/{d}")
+            wid = p.work(script, copy=f"{p.top}/seen")
+            p.sh(f"cp -a . {p.top}/applied")
+            patch = p.warren("diff", wid, "--patch").stdout
+            p.sh("git apply --whitespace=nowarn", cwd=f"{p.top}/applied", data=patch)
+            eq(tree(f"{p.top}/applied"), tree(f"{p.top}/seen"), f"{script}\n{patch}")
+
+
+@test
+@needs_root
+def hostile_contents_do_no_harm_on_a_terminal():
+    with project() as p:
+        p.put("a", b"1\n")
+        wid = p.work("printf '\\033]0;title\\007\\033[2J\\342\\200\\256x\\377\\n' >a; echo x >\"$(printf 'n\\033[31m\\nx')\"")
+        for words in ([], ["--stat"], ["--name-status"], ["--patch"]):
+            with p.terminal("diff", wid, *words) as t:
+                eq(t.wait(), 0)
+                ok(b"\x1b" not in t.seen and b"\xe2\x80\xae" not in t.seen and b"\x07" not in t.seen, f"{words}: {t.seen}")
+                ok(b'n\\033[31m\\nx"' in t.seen, f"{words}: {t.seen}")
+                if not words:
+                    ok(b"+^[]0;title^G^[[2J<U+202E>x<FF>" in t.seen, t.seen)
+        with p.terminal("diff", wid, "a", env={"NO_COLOR": ""}) as t:
+            eq(t.wait(), 0)
+            eq(set(re.findall(rb"\x1b[^m]*m", t.seen)), {b"\x1b[1m", b"\x1b[36m", b"\x1b[31m", b"\x1b[32m", b"\x1b[m"}, t.seen)
+        with p.terminal("diff", wid, "a", env={"PAGER": "sed s/^/paged:/"}) as t:
+            eq(t.wait(), 0)
+            ok(b"paged:diff --git" in t.seen, t.seen)
+        with p.terminal("diff", wid, "a", env={"PAGER": "no-such-pager"}) as t:
+            eq(t.wait(), 0)
+            ok(b"diff --git" in t.seen, "without a pager, it is printed")
+
+
+@test
+@needs_root
+def the_work_is_found_or_the_error_says_why():
+    with project() as p:
+        p.put("sub/a", b"1\n")
+        nothing = p.warren("diff", status=125).stderr
+        ok(b"no changes to decide on" in nothing, nothing)
+        one = p.work("echo 2 >sub/a")
+        ok(b"+2" in p.warren("diff", cwd=f"{p.path}/sub").stdout, "from a directory of the project")
+        ok(b"+2" in p.warren("diff", one, "a", cwd=f"{p.path}/sub").stdout, "a path relative to it")
+        p.work("echo 3 >sub/a")
+        several = p.warren("diff", status=125).stderr
+        ok(one.encode() in several and b"name one of them" in several, several)
+        p.env["WARREN_HOST"] = "unix:/nonexistent/socket"
+        service = p.warren("diff", "no-such-work", status=125).stderr
+        ok(b"no service at unix:/nonexistent/socket" in service, service)
+        both = p.warren("diff", "--stat", "--json", status=125).stderr
+        ok(b"--stat" in both and b"--json" in both, both)
+
+
+@test
+@needs_root
+def a_reader_that_stops_is_no_error():
+    with project() as p:
+        wid = p.work("seq 200000 >big")
+        out = p.sh(f"{shlex.quote(WARREN)} diff {wid} | head -n 3; echo $?")
+        ok(out.startswith(b"diff --git a/big b/big\n"), out)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())

@@ -1,0 +1,410 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-work-review.py - changes are accepted and rejected, as a whole or hunk by hunk with real keys
+
+Prints TAP. $WARREN is the program (default build/warren).
+"""
+import json
+import os
+import random
+import shlex
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import eq, needs_root, ok, run_tests, test  # pylint: disable=wrong-import-position
+from review_world import project, tree  # pylint: disable=wrong-import-position
+
+OLD = [b"line %d\n" % i for i in range(1, 61)]
+
+
+def numbered(**changed):
+    """The lines of the file, some of which are replaced: {"l7": "seven"}."""
+    return b"".join(changed.get(f"l{i}", line.decode()[:-1]).encode() + b"\n" for i, line in enumerate(OLD, 1))
+
+
+def three_hunks(p, more=""):
+    p.put("a", numbered())
+    return p.work(f"sed -i 's/^line 7$/seven/; s/^line 9$/nine/; s/^line 30$/thirty/; s/^line 50$/fifty/' a; {more}")
+
+
+def keys(p, wid, typed, command="accept", status=0):
+    """Types keys with Enter, each when it is asked for, and returns what was on the terminal."""
+    seen = b""
+    with p.terminal(command, wid, "--hunks") as t:
+        for key in typed:
+            seen += t.expect(rb".*\?\]\? ?").group()
+            t.type(key.encode() + b"\r")
+        eq(t.wait(), status, t.seen)
+        t.restored()
+        return seen + t.seen
+
+
+@test
+@needs_root
+def all_changes_are_accepted_or_rejected():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.put("gone", b"2\n")
+        p.git()
+        wid = p.work("echo 3 >>a; rm gone; mkdir d; echo 4 >d/new; chmod +x d/new")
+        ok(b"3 changes accepted" in p.warren("accept", wid).stdout, "it says how many")
+        eq((p.get("a"), p.get("d/new"), os.path.exists(f"{p.path}/gone")), (b"1\n3\n", b"4\n", False))
+        ok(os.access(f"{p.path}/d/new", os.X_OK), "the executable bit")
+        eq(p.works(), [], "nothing was left to decide")
+        before = tree(p.path)
+        wid = p.work("echo 5 >>a; rm d/new; echo 6 >other", name="second")
+        out = p.warren("reject", "second", "a").stdout
+        ok(b"1 change rejected" in out and b"2 changes are left" in out, out)
+        eq(json.loads(p.warren("reject", wid, "--json").stdout), {"id": wid, "rejected": 2})
+        eq(p.works(), [])
+        eq(tree(p.path), before)
+        p.work("echo 7 >>a")
+        found = json.loads(p.warren("accept", "--json").stdout)
+        eq((found["accepted"], found["merged"], found["conflicts"]), (1, 0, []))
+        ok(b"no changes to decide on" in p.warren("accept", status=125).stderr, "there is no work")
+
+
+@test
+@needs_root
+def changes_of_the_user_are_merged_or_reported():
+    with project() as p:
+        p.put("a", numbered())
+        p.git()
+        p.work("sed -i 's/^line 7$/seven/' a; echo new >b")
+        p.put("a", numbered(l50="mine"))
+        ok(b"merged" in p.warren("accept").stdout, "a merge")
+        eq(p.get("a"), numbered(l7="seven", l50="mine"))
+        p.git()
+        wid = p.work("sed -i 's/^seven$/7/' a; echo more >>b")
+        p.put("a", numbered(l7="my seven", l50="mine"))
+        refused = p.warren("accept", wid, status=1)
+        ok(b"conflict: a: " in refused.stderr and b"--conflicts" in refused.stderr, refused)
+        eq(p.get("b"), b"new\n", "all or nothing")
+        found = json.loads(p.warren("accept", wid, "--json", status=1).stdout)
+        eq((found["accepted"], [c["path"] for c in found["conflicts"]]), (0, ["a"]))
+        p.warren("accept", wid, "--conflicts", "skip", status=1)
+        eq((p.get("b"), p.get("a")), (b"new\nmore\n", numbered(l7="my seven", l50="mine")))
+        p.warren("accept", wid, "--conflicts", "theirs")
+        eq(p.get("a"), numbered(l7="7", l50="mine"))
+
+
+@test
+@needs_root
+def what_needs_permission_is_left_and_named():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.put(".gitignore", b"*.log\n")
+        p.git()
+        wid = p.work("echo 2 >a; echo x >b.log; echo evil >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; ln -s /etc/passwd out")
+        said = p.warren("accept", wid).stderr
+        for piece in (b"--ignored", b"--allow git", b"--allow link"):
+            ok(piece in said, f"{piece}: {said}")
+        eq(p.get("a"), b"2\n")
+        pipe = p.warren("diff", p.work("mkfifo pipe; ln -s /etc/passwd other", name="pipe"), "--stat").stdout
+        ok(b"[can never be accepted]" in pipe and b"--allow link" in pipe and b"--allow device" not in pipe, pipe)
+        for path in ("b.log", ".git/hooks/pre-commit", "out"):
+            ok(not os.path.lexists(f"{p.path}/{path}"), path)
+        p.warren("accept", wid, "--ignored", "b.log")
+        p.warren("accept", wid, "--allow", "link", "out")
+        eq((p.get("b.log"), os.readlink(f"{p.path}/out")), (b"x\n", "/etc/passwd"))
+        wrong = p.warren("accept", wid, "--allow", "everything", status=125).stderr
+        ok(b"--allow" in wrong, wrong)
+
+
+@test
+@needs_root
+def hunks_are_chosen_with_the_keys_of_git_add():
+    seven, all_four = {"l7": "seven", "l9": "nine"}, {"l7": "seven", "l9": "nine", "l30": "thirty", "l50": "fifty"}
+    for typed, wanted in (("yny", {**seven, "l50": "fifty"}), ("nyn", {"l30": "thirty"}), ("a", all_four), ("d", {}),
+                          ("yq", seven), ("q", {}), ("synd", {"l7": "seven"}), ("snyd", {"l9": "nine"}),
+                          ("JyKay", all_four), ("jyyn", {"l30": "thirty", "l50": "fifty"}), ("JJyKnn", {"l50": "fifty"}),
+                          ("?xyd", seven), ("kKyd", seven), ("ynKkyn", {**seven, "l30": "thirty"})):
+        with project() as p:
+            wid = three_hunks(p)
+            seen = keys(p, wid, typed)
+            eq(p.get("a"), numbered(**wanted), f"{typed}: {seen}")
+            eq(bool(p.works()), wanted != all_four, "the rest is kept")
+            if p.works():
+                p.warren("accept", wid)
+                eq(p.get("a"), numbered(**all_four), f"{typed}, and then the rest")
+
+
+@test
+@needs_root
+def hunks_are_rejected_searched_numbered_and_edited():
+    with project() as p:
+        wid = three_hunks(p)
+        ok(b"Reject this hunk" in keys(p, wid, "nyn", command="reject"), "the question")
+        p.warren("accept", wid)
+        eq(p.get("a"), numbered(l7="seven", l9="nine", l50="fifty"))
+        wid = three_hunks(p)
+        with p.terminal("accept", wid, "-p") as t:
+            t.expect(rb"\(1/3\) Accept this hunk \[y,n,q,a,d,v,j,J,g,/,s,e,\?\]\? ")
+            t.type(b"/\r")
+            t.expect(rb"expression\): ")
+            t.type(b"fif+ty\r")
+            t.expect(rb"\+fifty.*\(3/3\) ")
+            t.type(b"y\r")
+            t.expect(rb"\(1/3\) ")
+            t.type(b"g\r")
+            t.expect(rb"Go to which hunk\? ")
+            t.type(b"2\r")
+            t.expect(rb"\+thirty.*\(2/3\) ")
+            t.type(b"\x1b[A\r\n q\r")  # an arrow key, and keys that mean nothing
+            eq(t.wait(), 0, t.seen)
+        eq(p.get("a"), numbered(l50="fifty"))
+        with open(f"{p.top}/editor", "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\nsed -i '/^+seven/d; s/^-line 7/ line 7/; s/^+nine/+NINE/' \"$1\"\n")
+        os.chmod(f"{p.top}/editor", 0o755)
+        p.env["EDITOR"] = f"{p.top}/editor"
+        keys(p, wid, "ed")
+        eq(p.get("a"), numbered(l9="NINE", l50="fifty"))
+    with project() as p:
+        wid = three_hunks(p)
+        for editor, reason in (("sed -i 's/^ line/ other/'", b"The hunk is as before"), ("false", b"The hunk is as before"),
+                               ("sed -i 's/^ line/?line/'", b"must begin with")):
+            p.env["EDITOR"] = editor
+            ok(reason in keys(p, wid, "eq"), editor)
+        eq(p.get("a"), numbered())
+
+
+@test
+@needs_root
+def files_of_all_kinds_are_chosen():
+    with project() as p:
+        p.put("bin", b"\0" * 10)
+        p.put("gone", b"1\n")
+        p.put("run", b"#!\n")
+        p.put("old", b"a file that moves\n" * 9)
+        name = "-n \x1b[31m\n'\"ä"
+        wid = p.work(f"printf 'x\\0' >bin; rm gone; chmod +x run; mv old moved; echo 2 >{shlex.quote('./' + name)}; mkdir empty; ln -s run link")
+        seen = keys(p, wid, "y" * 7)
+        ok(b"\x1b" not in seen and b"Binary contents: 10B -> 2B" in seen and b"now executable" in seen and b"(from old)" in seen, seen)
+        eq((p.get("bin"), p.get(name), os.readlink(f"{p.path}/link"), os.listdir(f"{p.path}/empty")), (b"x\0", b"2\n", "run", []))
+        ok(os.access(f"{p.path}/run", os.X_OK) and not os.path.exists(f"{p.path}/gone") and not os.path.exists(f"{p.path}/old"), "run, gone, old")
+        eq(p.works(), [])
+
+
+@test
+@needs_root
+def an_interruption_changes_nothing():
+    def interrupt(how):
+        with project() as p:
+            wid = three_hunks(p)
+            t = p.terminal("accept", wid, "-p")
+            t.expect(rb"\(1/3\) ")
+            t.type(b"y\r")
+            t.expect(rb"\(2/3\) ")
+            how(t)
+            status = t.p.wait(20)
+            ok(status != 0, status)
+            eq((p.get("a"), len(p.works())), (numbered(), 1))
+            p.warren("accept", wid)
+            eq(p.get("a"), numbered(l7="seven", l9="nine", l30="thirty", l50="fifty"))
+            return t
+
+    for typed in (b"\x03", b"\x04"):
+        with interrupt(lambda t, typed=typed: t.type(typed)) as t:
+            t.restored()
+    for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
+        with interrupt(lambda t, sig=sig: t.p.send_signal(sig)) as t:
+            if sig != signal.SIGKILL:
+                t.restored()
+    interrupt(lambda t: (os.close(t.master), os.close(t.slave)))  # the terminal dies
+
+
+@test
+@needs_root
+def a_resize_and_a_stop_do_no_harm():
+    with project() as p:
+        wid = three_hunks(p)
+        with p.terminal("accept", wid, "-p") as t:
+            t.expect(rb"\(1/3\) ")
+            t.resize(10, 40)
+            t.type(b"y\r")
+            t.expect(rb"\(2/3\) ")
+            t.p.send_signal(signal.SIGSTOP)
+            time.sleep(0.1)
+            t.p.send_signal(signal.SIGCONT)
+            t.type(b"d\r")
+            eq(t.wait(), 0, t.seen)
+            t.restored()
+        eq(p.get("a"), numbered(l7="seven", l9="nine"))
+        refused = p.warren("accept", wid, "--hunks", status=125).stderr
+        ok(b"a terminal is needed" in refused, refused)
+
+
+@test
+@needs_root
+def a_patch_and_accept_have_the_same_effect():
+    r = random.Random(8)
+    names = ["plain", "with space", "-dash", 'q"uote', "back\\slash", "new\nline", "ä€", "esc\x1b[31m"]
+    for _ in range(3):
+        with project() as p:
+            for i in range(40):
+                p.put(f"{i % 5}/{i}{r.choice(names)}", r.choice((b"", b"one\n" * 9, r.randbytes(300), b"x", numbered())), r.choice((0o644, 0o755)))
+            files = [os.path.relpath(os.path.join(d, f), p.path) for d, _, fs in os.walk(p.path) for f in fs]
+            script = []
+            for f in r.sample(files, 30):
+                q = shlex.quote(f"./{f}")
+                script.append(r.choice((
+                    f"echo {r.random()} >>{q}", f"rm {q}", f"chmod +x {q}", f"mv {q} {q}.moved", f"rm {q}; ln -s to {q}",
+                    f"head -c 500 /dev/urandom >{q}", f"sed -i '2d;30s/.*/changed/' {q}", f"printf 'no end' >>{q}",
+                    f"mkdir -p {q}.d/e; echo {r.random()} >{q}.d/e/f")))
+            os.mkdir(f"{p.top}/applied")
+            wid = p.work("\n".join(script))
+            p.sh(f"cp -a . {p.top}/applied")
+            p.sh("git apply --whitespace=nowarn", cwd=f"{p.top}/applied", data=p.warren("diff", wid, "--patch").stdout)
+            p.warren("accept", wid)
+            eq(tree(p.path), tree(f"{p.top}/applied"), script)
+
+
+def at_exit(p, *steps, script="sed -i 's/^line 7$/seven/; s/^line 50$/fifty/' a; echo 1 >new; echo 2 >x.log"):
+    """Runs a command on the project, answers the questions after it, and returns what was on the terminal."""
+    seen = b""
+    with p.terminal("work", p.path, "--", "sh", "-c", script) as t:
+        for pattern, typed in steps:
+            seen += t.expect(rb".*?" + pattern).group()
+            t.type(typed if typed in (b"\x03", b"\x04") else typed + b"\r")
+        eq(t.wait(), 0, t.seen)
+        t.restored()
+        return seen + t.seen
+
+
+MENU = rb"\[a,r,c,v,k,\?\]\? "
+
+
+@test
+@needs_root
+def after_a_command_the_user_decides():
+    with project() as p:
+        p.put("a", numbered())
+        p.put(".gitignore", b"*.log\n")
+        both = numbered(l7="seven", l50="fifty")
+        seen = at_exit(p, (MENU, b"?"), (MENU, b"v"), (rb"\+fifty.*" + MENU, b"k"))
+        ok(b" M a " in seen and b" A new " in seen and b"ignored x.log" in seen and b"1 added, 1 modified" in seen, seen)
+        ok(b"the changes are kept" in seen and b"warren accept" in seen, seen)
+        eq((p.get("a"), len(p.works())), (numbered(), 1))
+        p.warren("reject", p.works()[0])
+        seen = at_exit(p, (MENU, b"r"), (rb"\[y,n\]\? ", b"n"), (MENU, b"r"), (rb"\[y,n\]\? ", b"y"))
+        eq((p.get("a"), p.works(), os.path.exists(f"{p.path}/new")), (numbered(), [], False), seen)
+        seen = at_exit(p, (MENU, b"c"), (rb"\(1/2\) ", b"y"), (rb"\(2/2\) ", b"n"), (rb"\(1/1\) ", b"n"), (MENU, b"a"), (MENU, b"q"))
+        eq((p.get("a"), p.get("new"), len(p.works())), (both, b"1\n", 1), seen)
+        ok(b"1 ignored file is left" in seen, seen)
+        p.warren("accept", p.works()[0], "--ignored")
+        eq((p.get("x.log"), p.works()), (b"2\n", []))
+        ok(b"accept all" not in at_exit(p, script="cat a"), "without a change, there is no question")
+        eq(p.works(), [])
+
+
+@test
+@needs_root
+def an_interrupted_review_keeps_everything():
+    with project() as p:
+        p.put("a", numbered())
+        for typed in (b"\x03", b"\x04"):
+            seen = at_exit(p, (MENU, b"c"), (rb"\(1/2\) ", b"y"), (rb"\(2/2\) ", typed))
+            ok(b"the changes are kept" in seen, seen)
+        for sig in (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL):
+            with p.terminal("work", p.path, "--", "sh", "-c", "echo 1 >b") as t:
+                t.expect(MENU)
+                t.p.send_signal(sig)
+                t.p.wait(20)
+        eq((p.get("a"), len(p.works()), os.path.exists(f"{p.path}/b")), (numbered(), 5, False))
+        for wid in p.works():
+            p.warren("diff", wid)
+            p.warren("reject", wid)
+        eq(p.works(), [])
+
+
+@test
+@needs_root
+def keys_typed_for_the_command_are_no_answers():
+    with project() as p:
+        with p.terminal("work", p.path, "--", "sh", "-c", "echo 1 >b; echo ready; sleep 1") as t:
+            t.expect(rb"ready")
+            t.type(b"aaaa")
+            t.expect(MENU)
+            ok(not os.path.exists(f"{p.path}/b"), "nothing was accepted")
+            t.type(b"a\r")
+            eq(t.wait(), 0)
+        eq(p.get("b"), b"1\n")
+
+
+# What a terminal sends by itself, or for keys without a character; all contain letters that are answers.
+SEQUENCES = (b"\x1b[Maaa", b"\x1b[M\raa", b"\x1b[<35;10;10M", b"\x1bP>|tmux 3.3a\ra\r\x1b\\", b"\x1b]10;rgb:aa\r\x07",
+             b"\x1b]l\xc3\x9c a\r\x1b\\", b"\x1b_a\ra\r\x1b\\", b"\x1b^a\r\x1b\\", b"\x1bXa\r\x1b\\", b"\x1bOa", b"\x1b[[A", b"\x1ba", b"\x1b(a",
+             b"\x1b[?62;22c", b"\x1b[0n", b"\xc2\x9b1a", b"\x9d0;a\ra\r\x9c", b"\x90a\r\x9c", b"\xc3\xa4\x7f")
+
+
+@test
+@needs_root
+def what_the_terminal_sends_is_no_answer():
+    with project() as p:
+        p.env["TERM"] = "xterm"
+        with p.terminal("work", p.path, "--", "sh", "-c", "echo 1 >b; printf '\\033[?1003h'") as t:
+            t.expect(rb"1003[^l]*l.*\x1b\[5n")  # the reports of the mouse end
+            t.type(b"\x1b[Maaaa\r")
+            time.sleep(0.15)
+            t.type(b"\x1bP>|tmux 3.3a\x1b\\a\ra\r\x1b[0n")
+            t.expect(MENU)
+            for sent in SEQUENCES:
+                t.type(sent + b"\r")
+                t.expect(MENU)
+                ok(not os.path.exists(f"{p.path}/b"), sent)
+            t.type(b"\x1bP>|tmux 3.3")  # a part of one, which the pause ends
+            time.sleep(0.7)
+            t.type(b"\r")
+            t.expect(MENU)
+            for typed in (b"aa\r", b"a\x15\r", b"xa\r"):
+                t.type(typed)
+                t.expect(MENU)
+            t.type(b"a")
+            time.sleep(0.2)
+            ok(not os.path.exists(f"{p.path}/b"), "Enter is needed")
+            t.type(b"\r")
+            eq(t.wait(), 0, t.seen)
+        eq(p.get("b"), b"1\n")
+
+
+@test
+@needs_root
+def a_conflict_is_decided_at_the_terminal():
+    conflict = rb"\[m,s,t,k\]\? "
+    for typed, wanted in ((b"t", numbered(l7="seven")), (b"s", numbered(l7="mine")), (b"m", None)):
+        with project() as p:
+            p.put("a", numbered())
+            p.git()
+            with p.terminal("work", p.path, "--", "sh", "-c", "sed -i 's/^line 7$/seven/' a; echo 1 >b") as t:
+                t.expect(MENU)
+                p.put("a", numbered(l7="mine"))
+                t.type(b"a\r")
+                t.expect(rb"conflict: a.*" + conflict)
+                ok(not os.path.exists(f"{p.path}/b"), "all or nothing")
+                t.type(typed + b"\r")
+                eq(t.wait(), 0, t.seen)
+            eq(p.get("b"), b"1\n")
+            if wanted:
+                eq(p.get("a"), wanted)
+            else:
+                ok(b"<<<<<<<" in p.get("a") and b"mine" in p.get("a") and b"seven" in p.get("a"), p.get("a"))
+
+
+@test
+@needs_root
+def commits_are_taken_over_as_a_branch():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.git()
+        wid = p.work("echo 2 >a; git -c safe.directory='*' commit -qam two; git -c safe.directory='*' checkout -q -b other", name="agent")
+        found = json.loads(p.warren("accept", wid, "--as-commits", "--json").stdout)
+        eq((found["branch"], found["commits"]), ("warren/agent", 1))
+        eq(p.sh("git log --format=%s warren/agent; git status --short"), b"two\none\n")
+        eq(p.get("a"), b"1\n")
+        eq(len(p.works()), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())

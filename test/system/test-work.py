@@ -1,0 +1,373 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-work.py - a command works on a project in a sandbox (warren work)
+
+Prints TAP. $WARREN is the program (default build/warren). Each test runs as the current user and, if that is root, as
+an ordinary user, too. After every test, no trace of a sandbox may remain.
+"""
+import glob
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import test, needs_root, eq, ok, ROOT  # pylint: disable=wrong-import-position
+from cli_world import WAIT, main  # pylint: disable=wrong-import-position
+from work_world import each_user, slurp, spill  # pylint: disable=wrong-import-position
+
+ODD = [b"-rf", b"a b", b"new\nline", b"\xff\xfe", b"'quote\"", b"$(id)", b"x" * 255, b"\x1b[31m"]
+
+
+@each_user
+def changes_are_kept_apart_from_the_project(u):
+    spill(f"{u.project}/a", "1\n")
+    p = u.work("sh", "-c", "pwd; cat a; echo 2 >a; echo 3 >b; mkdir -p c/empty")
+    eq(p.stdout, f"{u.project}\n1\n".encode())
+    eq((slurp(f"{u.project}/a"), os.listdir(u.project)), ("1\n", ["a"]))
+    (work,) = u.works()
+    ok(f"warren accept {work}".encode() in p.stderr, f"{p}")
+    eq(u.work("sh", "-c", "cat a b; ls c; rm -r a b c; echo 1 >a", options=["--resume", work]).stdout, b"2\n3\nempty\n")
+    eq(u.works(), [], "no change is left, so there is nothing to decide")
+
+
+@each_user
+def a_work_is_removed_with_its_changes(u):
+    u.work("sh", "-c", "umask 0; mkdir -p a/b; touch a/b/c; chmod 0 a/b/c a/b a", options=["--name", "mine"])
+    eq(len(u.works()), 1)
+    eq(u.warren("work", "--remove", "mine").returncode, 0)
+    eq(u.works(), [])
+    deadline = time.monotonic() + WAIT
+    # Files are removed in the background; what is remembered about the project stays.
+    while left := [n for n in os.listdir(f"{u.store}/works") if not n.startswith(".scan-")]:
+        ok(time.monotonic() < deadline, f"what is left of it: {left}")
+        time.sleep(0.02)
+    u.work("touch", "x", options=["--no-sync"])
+    eq((u.works(), os.listdir(u.project)), ([], []))
+    u.work("true", options=["--keep"])
+    eq(len(u.works()), 1, "kept, even without changes")
+
+
+@each_user
+def all_changes_can_be_accepted_or_discarded(u):
+    spill(f"{u.project}/a", "1\n")
+    spill(f"{u.project}/gone", "1\n")
+    script = "echo 2 >a; rm gone; mkdir -p d/e; echo 3 >d/b; ln -s b d/l; chmod +x a"
+    p = u.work("sh", "-c", script, options=["--sync"])
+    eq((u.works(), sorted(os.listdir(u.project))), ([], ["a", "d"]), f"{p}")
+    eq((slurp(f"{u.project}/a"), slurp(f"{u.project}/d/l"), os.readlink(f"{u.project}/d/l")), ("2\n", "3\n", "b"))
+    eq(os.stat(f"{u.project}/a").st_mode & 0o777, 0o755)
+    owner = os.stat(u.project).st_uid
+    eq({os.lstat(f"{u.project}/{n}").st_uid for n in ("a", "d", "d/b", "d/l")}, {owner})
+    u.work("rm", "-r", "d", options=["--no-sync"])
+    eq((u.works(), sorted(os.listdir(u.project))), ([], ["a", "d"]))
+
+
+@each_user
+def the_project_is_made_ready_once(u):
+    spill(f"{u.project}/setup.sh", "#!/bin/sh\ntouch ready /root/tool\ndate +%N >stamp\n")
+    p = u.work("ls", "ready", status=2)
+    ok(b"not approved" in p.stderr, f"{p}")
+    one = u.work("sh", "-c", "ls ready /root/tool; cat stamp", options=["--yes"])
+    two = u.work("sh", "-c", "ls ready /root/tool; cat stamp", options=["--yes"])
+    eq((one.stdout.split()[:2], two.stdout), ([b"/root/tool", b"ready"], one.stdout), "the second start uses what the first made")
+    eq((os.listdir(u.project), u.works()), (["setup.sh"], []), "it is not a change")
+    u.work("ls", "ready", options=["--no-setup"], status=2)
+    eq(u.work("sh", "-c", "echo 1 >ready; cat ready; rm stamp", options=["--name", "w", "--yes"]).stdout, b"1\n")
+    eq(u.work("sh", "-c", "cat ready; ls", options=["--resume", "w", "--yes"]).stdout, b"1\nready\nsetup.sh\n")
+
+
+@each_user
+def a_devcontainer_is_honoured(u):
+    os.mkdir(f"{u.project}/.devcontainer")
+    spill(f"{u.project}/.devcontainer/devcontainer.json",
+          '{ // with a comment\n"containerEnv": {"A": "1", "B": "1"}, "workspaceFolder": "/workspaces/p",\n'
+          '"forwardPorts": [3000, "localhost:80"], "postStartCommand": "echo started >/tmp/started", }')
+    p = u.work("sh", "-c", "pwd; echo $A $B; cat /tmp/started", options=["-e", "B=2", "--yes"])
+    eq(p.stdout, b"/workspaces/p\n1 2\nstarted\n")
+    ok(b"sets variables of the command: A, B\n" in p.stderr and b"forward ports, which does not happen: 3000, 80\n" in p.stderr,
+       f"{p}")
+    p = u.work("sh", "-c", "test ! -e /tmp/started", options=["-e", "B=2"])
+    ok(b"postStartCommand is not run, because it is not approved" in p.stderr, f"{p}")
+    eq(u.work("pwd", options=["-w", "/mine"]).stdout, b"/mine\n")
+
+
+@each_user
+def secrets_are_hidden(u):
+    for name in (".env", "key.pem", "a", "id.secret"):
+        spill(f"{u.project}/{name}", "1\n")
+    p = u.work("ls", "-A")
+    ok(b".env" not in p.stdout.split() and b"a" in p.stdout.split(), f"{p}")
+    ok(b"hidden" in p.stderr and b".env" in p.stderr, f"{p}")
+    eq(u.work("ls", "-A", options=["--hide", "*.secret", "--hide", "!.env", "--hide", "!*.pem"]).stdout,
+       b".env\na\nkey.pem\n")
+    spill(f"{u.project}/warren.yaml", "hide: [a]\n")
+    ok(b"a" not in u.work("ls", "-A").stdout.split(), "the project hides files, too")
+    os.unlink(f"{u.project}/warren.yaml")
+    u.work("sh", "-c", "rm -f a; echo mine >.env", options=["--sync"])
+    eq((slurp(f"{u.project}/.env"), os.path.exists(f"{u.project}/a")), ("1\n", False), "a hidden file is not replaced")
+    eq(len(u.works()), 1, "it is left to decide on")
+
+
+@each_user
+def secrets_stay_hidden_when_a_work_is_resumed(u):
+    os.mkdir(f"{u.project}/d")
+    for name in ("a", "x.mine", "d/b"):
+        spill(f"{u.project}/{name}", "1\n")
+    u.work("touch", "new", options=["--name", "w", "--hide", "*.mine"])
+    for name in (".env", "d/.env", "y.mine", "c"):
+        spill(f"{u.project}/{name}", "1\n")
+    p = u.work("ls", "-A", ".", "d", options=["--resume", "w"])
+    eq(p.stdout, b".:\na\nc\nd\nnew\n\nd:\nb\n", f"{p}")
+    ok(b"hidden" in p.stderr, f"{p}")
+
+
+@each_user
+def a_work_that_was_killed_while_it_was_created_is_not_resumed(u):
+    spill(f"{u.project}/.env", "1\n")
+    u.work("touch", "x", options=["--name", "half"])
+    (work,) = u.works()
+    spill(f"{u.store}/works/{work}/unprepared", "")
+    os.mkdir(f"{u.store}/works/bcdfghjklmnp")  # not even a record
+    p = u.work("ls", options=["--resume", "half"], status=125)
+    ok(b"was interrupted before its files were hidden" in p.stderr, f"{p}")
+    u.work("touch", "y", options=["--name", "whole"])
+    u.work("true", options=["--no-sync"])  # its removal finds the remains
+    eq([n for n in os.listdir(f"{u.store}/works") if n[0] != "."], u.works())
+    eq(u.work("ls", "-A", options=["--resume", "whole"]).stdout, b"y\n")
+
+
+@each_user
+def files_that_deny_access_to_their_owner_are_read(u):
+    spill(f"{u.dir}/outside", "1\n")
+    os.chmod(f"{u.dir}/outside", 0o400)
+    u.work("sh", "-c", f"mkdir d; echo 2 >d/f; ln -s {u.dir}/outside d/l; mkfifo d/p; chmod 0 d/f d/p d; echo 3 >g; chmod 0 g",
+           options=["--name", "w"])
+    p = u.warren("diff", "w")
+    ok(p.returncode == 0 and b"+2\n" in p.stdout and b"+3\n" in p.stdout, f"{p}")
+    eq(os.stat(f"{u.dir}/outside").st_mode & 0o777, 0o400, "the target of a link")
+    # Not while the sandbox runs: it could put a link there.
+    q = u.start("work", "--resume", "w", "--", "sh", "-c", "mkdir -p e; echo 4 >e/f; chmod 0 e/f e; echo up; read x")
+    try:
+        eq(q.stdout.readline(), b"up\n")
+        p = u.warren("diff", "w")
+        if u.other:
+            ok(p.returncode == 125 and b"only when its sandbox has ended" in p.stderr, f"{p}")
+    finally:
+        q.communicate(timeout=WAIT)
+    p = u.warren("diff", "w")
+    ok(p.returncode == 0 and b"+4\n" in p.stdout, f"{p}")
+
+
+@each_user
+def another_directory_with_the_name_of_the_project_is_not_shown(u):
+    spill(f"{u.project}/a", "1\n")
+    spill(f"{u.project}/warren.yaml", "steps: [{run: 'touch begun; sleep 1'}]\n")
+    os.mkdir(f"{u.dir}/secret")
+    spill(f"{u.dir}/secret/key", "1\n")
+    u.own()
+    p = u.start("work", u.project, "--", "ls")
+    try:
+        deadline = time.monotonic() + WAIT
+        while not glob.glob(f"{u.store}/setups/.new-*/project/upper/begun") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.rename(u.project, f"{u.dir}/moved")
+        os.rename(f"{u.dir}/secret", u.project)
+        out = p.communicate(timeout=WAIT)[0]
+    finally:
+        os.rename(u.project, f"{u.dir}/secret")
+        os.rename(f"{u.dir}/moved", u.project)
+    ok(b"key" not in out, f"{out}")
+    ok(b"a" in u.work("ls").stdout.split(), "a control")
+
+
+@each_user
+def a_copy_is_independent_of_the_project(u):
+    spill(f"{u.project}/a", "1\n")
+    os.symlink("/etc/passwd", f"{u.project}/link")
+    os.mkdir(f"{u.project}/empty")
+    spill(f"{u.project}/run", "#!/bin/sh\n")
+    os.chmod(f"{u.project}/run", 0o755)
+    eq(u.work("sh", "-c", "stat -c '%n %a %F %u' *; echo 2 >a", options=["--mode", "copy"]).stdout,
+       b"a 644 regular file 0\nempty 755 directory 0\nlink 777 symbolic link 0\nrun 755 regular file 0\n")
+    eq(slurp(f"{u.project}/a"), "1\n")
+    spill(f"{u.project}/a", "other\n")
+    eq(u.work("cat", "a", "link", options=["--resume", u.works()[0]]).stdout.splitlines()[0], b"2")
+
+
+@each_user
+def bind_changes_the_project_itself(u):
+    spill(f"{u.project}/a", "1\n")
+    p = u.work("sh", "-c", "pwd; cat a; echo 2 >b", options=["--mode", "bind"])
+    eq(p.stdout, f"{u.project}\n1\n".encode())
+    eq(slurp(f"{u.project}/b"), "2\n")
+    ok(b"changes the files of" in p.stderr, f"a warning: {p}")
+    eq(u.works(), [])
+    for words in (["--keep"], ["--name", "x"], ["--no-sync"]):
+        u.work("true", options=["--mode", "bind", *words], status=125)
+
+
+@each_user
+def any_name_is_possible(u):
+    for name in ODD:
+        spill(os.path.join(os.fsencode(u.project), name), "1\n")
+    script = ("import os; print(len(os.listdir(b'.'))); [os.rename(n, b'd' + n[:200]) for n in os.listdir(b'.')];"
+              "[open(b'n' + n[:200], 'w').close() for n in os.listdir(b'.')]")
+    eq(u.work("python3", "-c", script).stdout, f"{len(ODD)}\n".encode())
+    eq(sorted(os.listdir(os.fsencode(u.project))), sorted(ODD))
+    eq(u.work("python3", "-c", "import os; print(len(os.listdir(b'.')))", options=["--resume", u.works()[0]]).stdout,
+       f"{2 * len(ODD)}\n".encode())
+
+
+@each_user
+def the_project_can_have_another_path_inside(u):
+    spill(f"{u.project}/a", "1\n")
+    eq(u.work("sh", "-c", "pwd; ls", options=["-w", "/workspace"]).stdout, b"/workspace\na\n")
+    eq(u.work("pwd", options=["-w", "/deep/in/side", "--mode", "bind"]).stdout, b"/deep/in/side\n")
+
+
+@each_user
+def a_project_that_cannot_be_written_can_be_worked_on(u):
+    os.mkdir(f"{u.project}/d")
+    spill(f"{u.project}/d/a", "1\n")
+    for name, mode in (("d/a", 0o444), ("d", 0o555), (".", 0o555)):
+        os.chmod(f"{u.project}/{name}", mode)
+    eq(u.work("sh", "-c", "chmod u+w . d d/a; echo 2 >d/a; echo 3 >d/b; cat d/*").stdout, b"2\n3\n")
+    eq((slurp(f"{u.project}/d/a"), os.stat(u.project).st_mode & 0o777), ("1\n", 0o555))
+
+
+@each_user
+def the_exit_status_is_passed_on(u):
+    u.work("sh", "-c", "exit 7", status=7)
+    u.work("sh", "-c", "touch x; kill -TERM $$", status=143)
+    eq(len(u.works()), 1, "its changes are kept")
+    u.work("no-such-program", status=127)
+    u.work("sleep", "60", options=["--timeout", "200ms"], status=124)
+    eq(len(u.works()), 1, "a work without a change is not")
+
+
+@each_user
+def wrong_projects_are_refused(u):
+    for words, reason in ((["/no/such", "--", "true"], b"No such file"), (["/etc/passwd", "--", "true"], b"Not a directory"),
+                          (["/", "--", "true"], b"cannot be a project"), ([u.project, "true"], b"write '--' before"),
+                          ([u.env["HOME"], "--", "true"], b"home directory"), ([u.dir, "--", "true"], b"home directory"),
+                          ([u.store, "--", "true"], b"own files"),
+                          (["--resume", "x", u.project, "--", "true"], b"that of the work"),
+                          (["--resume", "nothing"], b"nothing"), (["--mode", "magic"], b"magic"),
+                          (["-v", f"{u.project}:{u.project}", u.project], b"where the project is")):
+        p = u.warren("work", *words)
+        eq((p.returncode, p.stderr.count(b"\n")), (125, 1), f"{words}: {p}")
+        ok(reason in p.stderr, f"{words}: {p}")
+    eq(u.works(), [])
+
+
+@each_user
+def a_work_is_used_by_one_command_at_a_time(u):
+    u.work("touch", "x", options=["--name", "one"])
+    p = u.start("work", "--resume", "one", "--", "sh", "-c", "echo up; read x")
+    try:
+        eq(p.stdout.readline(), b"up\n")
+        for words in (["--resume", "one", "--", "true"], ["--remove", "one"], ["--name", "one", u.project, "--", "true"]):
+            q = u.warren("work", *words)
+            eq(q.returncode, 125, f"{words}: {q}")
+        p.communicate(b"\n", timeout=WAIT)
+    finally:
+        p.kill()
+    eq(u.warren("work", "--resume", "one", "--", "ls").stdout, b"x\n")
+
+
+@each_user
+def two_works_on_one_project_do_not_meet(u):
+    spill(f"{u.project}/a", "1\n")
+    p = u.start("work", u.project, "--", "sh", "-c", "echo 2 >a; echo up; read x; cat a; ls")
+    try:
+        eq(p.stdout.readline(), b"up\n")
+        eq(u.work("sh", "-c", "cat a; echo 3 >a; touch b").stdout, b"1\n")
+        eq(p.communicate(b"\n", timeout=WAIT)[0], b"2\na\n")
+    finally:
+        p.kill()
+    eq((len(u.works()), slurp(f"{u.project}/a")), (2, "1\n"))
+
+
+@each_user
+def changes_survive_a_kill(u):
+    p = u.start("work", "--name", "killed", u.project, "--", "sh", "-c", "echo 1 >a; echo up; sleep 60")
+    try:
+        eq(p.stdout.readline(), b"up\n")
+    finally:
+        p.kill()
+        p.communicate()
+    deadline = time.monotonic() + WAIT
+    q = u.warren("work", "--resume", "killed", "--", "cat", "a")
+    while b"another sandbox" in q.stderr and time.monotonic() < deadline:  # the old one is just ending
+        time.sleep(0.05)
+        q = u.warren("work", "--resume", "killed", "--", "cat", "a")
+    eq((q.returncode, q.stdout), (0, b"1\n"), f"{q}")
+
+
+@each_user
+def a_signal_ends_the_command_and_keeps_its_changes(u):
+    p = u.start("work", u.project, "--", "sh", "-c", "trap 'exit 9' TERM; touch x; echo up; while :; do sleep 0.1; done")
+    try:
+        eq(p.stdout.readline(), b"up\n")
+        p.send_signal(signal.SIGTERM)
+        p.communicate(timeout=WAIT)
+        eq(p.returncode, 9)
+    finally:
+        p.kill()
+    eq(len(u.works()), 1)
+
+
+@each_user
+def git_works_inside_and_a_worktree_is_explained(u):
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
+    spill(f"{u.project}/a", "1\n")
+    for words in (["init", "-q"], ["add", "a"], ["commit", "-qm", "one"]):
+        u.run(*git, *words)
+    eq(u.work("sh", "-c", "git status --short; echo 2 >a; git -c user.name=a -c user.email=a@example.org commit -qam two; "
+                          "git log --format=%s").stdout, b"two\none\n")
+    eq(u.run("git", "log", "--format=%s").stdout, b"one\n")
+    eq(u.run("git", "status", "--short").stdout, b"")
+    u.run("git", "worktree", "add", "-q", f"{u.dir}/tree")
+    p = u.warren("work", f"{u.dir}/tree", "--", "true")
+    ok(b"git does not work inside" in p.stderr, f"{p}")
+
+
+@test
+@needs_root
+def mounts_below_the_project_are_named():
+    def point(u):
+        os.mkdir(f"{u.project}/m")
+        subprocess.run(["mount", "-t", "tmpfs", "none", f"{u.project}/m"], check=True)
+        try:
+            spill(f"{u.project}/m/x", "")
+            p = u.work("ls", "-A", "m")
+            eq(p.stdout, b"")
+            ok(f"what is mounted at '{u.project}/m' is not visible".encode() in p.stderr, f"{p}")
+        finally:
+            subprocess.run(["umount", f"{u.project}/m"], check=True)
+
+    each_user(point, only_root=True)
+
+
+@test
+@needs_root
+def files_of_the_project_keep_their_owner():
+    def point(u):
+        os.chown(u.project, 52001, 52001)
+        spill(f"{u.project}/mine", "1\n")
+        os.chown(f"{u.project}/mine", 52001, 52001)
+        spill(f"{u.project}/other", "1\n")
+        os.chmod(f"{u.project}/other", 0o600)
+        eq(u.work("sh", "-c", "stat -c '%n %u' mine other; cat other 2>&1 | tail -c 18; echo 2 >mine; touch new").stdout,
+           b"mine 0\nother 65534\nPermission denied\n")
+        upper = f"{u.store}/works/{u.works()[0]}/writes/upper"
+        eq([os.stat(f"{upper}/{n}").st_uid for n in (".", "mine", "new")], [52001] * 3)
+
+    each_user(point, only_root=True)
+
+
+if __name__ == "__main__":
+    ok(ROOT in (True, False), "ROOT is known")
+    sys.exit(main())

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-work-commits.c - commits of the sandbox are verified and taken over */
+#include "work/commits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "work/work_internal.h"
+
+#include "lib/work.h"
+
+#define GIT "git -c safe.directory='*' -c user.name=s -c user.email=s@s -c gc.auto=0 "
+
+static struct work *prepare(const char *name)
+{
+	begin();
+	git("init -q -b main . && echo 1 >a && git add . && git commit -qm one");
+	return start_with(&(struct work_options){ .name = name });
+}
+
+TEST(commits_become_a_branch)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	w = prepare("fix");
+	EQ(work_commits_accept(w, false, &c, &err), -ENOENT);
+	inside(w, "echo 2 >a; " GIT "commit -qam two; echo 3 >b; " GIT "add b; " GIT
+		  "commit -qm three");
+	EQ(work_commits_accept(w, false, &c, &err), 0);
+	STREQ(c.branch, "warren/fix");
+	STREQ(c.from, "main");
+	EQ(c.n, 2);
+	git("log --format=%s main..warren/fix | tr '\\n' ' ' | grep -qx 'three two ' && "
+	    "git fsck --strict 2>/dev/null && git show warren/fix:b | grep -qx 3 && "
+	    "test $(cat a) = 1 -a $(git rev-parse --abbrev-ref HEAD) = main");
+	work_commits_done(&c);
+	/* Again, with a commit on top, from a packed repository and a detached HEAD. */
+	inside(w, "echo 4 >b; " GIT "commit -qam four; " GIT "repack -adq; " GIT
+		  "pack-refs --all; " GIT "prune-packed; " GIT "checkout -q --detach");
+	EQ(work_commits_accept(w, false, &c, &err), 0);
+	EQ(c.n, 3);
+	OK(!c.from);
+	git("show warren/fix:b | grep -qx 4 && git fsck --strict 2>/dev/null");
+	end();
+}
+
+TEST(a_branch_does_not_lose_commits)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	w = prepare("fix");
+	inside(w, "echo 2 >a; " GIT "commit -qam two");
+	git("checkout -qb warren/fix && git commit -q --allow-empty -m mine && git checkout -q main");
+	EQ(work_commits_accept(w, false, &c, &err), -EEXIST);
+	git("log -1 --format=%s warren/fix | grep -qx mine");
+	EQ(work_commits_accept(w, true, &c, &err), 0);
+	git("log -1 --format=%s warren/fix | grep -qx two");
+	end();
+}
+
+TEST(nothing_of_the_sandbox_runs)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	w = prepare("fix");
+	inside(w,
+	       "echo 2 >a; " GIT
+	       "commit -qam two; for h in reference-transaction post-checkout "
+	       "pre-auto-gc post-index-change; do printf '#!/bin/sh\\ntouch %s/ran\\n' "
+	       ">.git/hooks/$h; chmod +x .git/hooks/$h; done; " GIT
+	       "config core.fsmonitor 'touch %s/ran'; " GIT
+	       "config uploadpack.packObjectsHook 'touch %s/ran'; "
+	       "ln -s /etc .git/objects/aa 2>/dev/null || true",
+	       top, top, top);
+	/* Hooks of the user are not run either. */
+	shell("printf '#!/bin/sh\\ntouch %s/ran\\n' >p/.git/hooks/reference-transaction && "
+	      "chmod +x p/.git/hooks/reference-transaction",
+	      top);
+	EQ(work_commits_accept(w, false, &c, &err), 0);
+	shell("test ! -e ran");
+	git("rev-parse -q --verify warren/fix >/dev/null && rm .git/hooks/reference-transaction");
+	end();
+}
+
+/* `accept` may have put a program into the project: it is not the one that runs. */
+TEST(git_is_not_found_through_a_relative_path)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+	AUTO_FREE char *path = NULL;
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	w = prepare("fix");
+	inside(w, "echo 2 >a; " GIT "commit -qam two");
+	shell("mkdir p/bin && printf '#!/bin/sh\ntouch %s/ran\n' >p/bin/git && "
+	      "chmod +x p/bin/git",
+	      top);
+	OK(asprintf(&path, "bin:%s", getenv("PATH")) > 0);
+	EQ(setenv("PATH", path, 1), 0);
+	EQ(work_commits_accept(w, false, &c, &err), 0);
+	shell("test ! -e ran && cd p && git && test -e %s/ran", top); /* a control */
+	EQ(setenv("PATH", path + 4, 1), 0);
+	git("rev-parse -q --verify warren/fix >/dev/null");
+	end();
+}
+
+TEST(a_branch_that_is_checked_out_does_not_move)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	w = prepare("fix");
+	inside(w, "echo 2 >a; " GIT "commit -qam two");
+	git("branch warren/fix && git worktree add -q ../other warren/fix");
+	EQ(work_commits_accept(w, true, &c, &err), -EBUSY);
+	git("worktree remove ../other && git log -1 --format=%s warren/fix | grep -qx one");
+	EQ(work_commits_accept(w, false, &c, &err), 0);
+	git("log -1 --format=%s warren/fix | grep -qx two");
+	end();
+}
+
+static char *head_of(const char *name)
+{
+	AUTO_CLOSE int fd = open(in(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char *head = NULL;
+
+	OK(fd >= 0);
+	EQ(git_head(fd, &head), 0);
+	return head;
+}
+
+static void expect_head(const char *name, bool known)
+{
+	AUTO_FREE char *head = head_of(name);
+
+	EQ(head != NULL, known);
+}
+
+TEST(a_git_file_leads_only_to_its_own_repository)
+{
+	begin();
+	git("init -q -b main . && echo 1 >a && git add . && git commit -qm one && "
+	    "git worktree add -q ../tree && cd .. && "
+	    "git -c protocol.file.allow=always clone -q p sub && cd sub && "
+	    "git -c protocol.file.allow=always submodule --quiet add ../p s");
+	expect_head("p", true);
+	expect_head("tree", true);
+	expect_head("sub/s", true);
+	/* Others that name the same directories. */
+	shell("mkdir evil && echo \"gitdir: $PWD/p/.git\" >evil/.git");
+	expect_head("evil", false);
+	shell("cp tree/.git evil/.git");
+	expect_head("evil", false);
+	shell("echo \"gitdir: $PWD/sub/.git/modules/s\" >evil/.git");
+	expect_head("evil", false);
+	/* A repository that names another one as its main one. */
+	shell("mkdir two && mkdir two/.git && echo 'ref: refs/heads/main' >two/.git/HEAD && "
+	      "echo $PWD/p/.git >two/.git/commondir");
+	expect_head("two", false);
+	shell("echo $PWD/p/.git >p/.git/worktrees/tree/commondir");
+	expect_head("tree", false);
+	end();
+}
+
+static void refuse(const char *how, int code)
+{
+	AUTO_WORK struct work *w = prepare("fix");
+	AUTO_COMMITS struct work_commits c = { 0 };
+
+	inside(w, "echo 2 >a; " GIT "commit -qam two; %s", how);
+	EQ(work_commits_accept(w, false, &c, &err), code);
+	git("fsck 2>/dev/null && ! git rev-parse -q --verify warren/fix >/dev/null");
+	end();
+}
+
+TEST(damaged_commits_are_refused)
+{
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	/* The tree of the commit is missing. */
+	refuse("t=$(" GIT "rev-parse HEAD:); rm -f .git/objects/${t%${t#??}}/${t#??}",
+	       -EBADMSG);
+	/* An object with other contents than its name says. */
+	refuse("t=$(" GIT "rev-parse HEAD:a); f=.git/objects/${t%${t#??}}/${t#??}; "
+	       "u=$(echo evil | " GIT "hash-object -w --stdin); chmod u+w $f; "
+	       "cp .git/objects/${u%${u#??}}/${u#??} $f",
+	       -EBADMSG);
+	refuse("echo 'ref: refs/heads/../../../../etc/passwd' >.git/HEAD", -EBADMSG);
+	refuse("echo nonsense >.git/refs/heads/main", -EBADMSG);
+	refuse("rm .git/refs/heads/main; mkfifo .git/refs/heads/main", -ENOENT);
+	refuse("printf '%040d\\n' 1 >.git/refs/heads/main", -EBADMSG);
+	/* A tree with an entry that would be written to .git. */
+	refuse("b=$(echo x | " GIT
+	       "hash-object -w --stdin); t=$(printf '100644 blob %s\\t.git\\n' $b | " GIT
+	       "mktree); c=$(" GIT
+	       "commit-tree -p HEAD -m x $t); echo $c >.git/refs/heads/main",
+	       -EBADMSG);
+}
+
+TEST_MAIN()

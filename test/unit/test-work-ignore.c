@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-work-ignore.c - patterns match as git's do, and indices are read */
+#include "work/git_index.h"
+#include "work/gitignore.h"
+
+#include <errno.h>
+
+#include "lib/work.h"
+
+static int match(const char *patterns, const char *path, bool dir)
+{
+	struct gitignore g = { 0 };
+	int r;
+
+	EQ(gitignore_parse(&g, patterns, strlen(patterns)), 0);
+	r = gitignore_match(&g, path, dir);
+	gitignore_done(&g);
+	return r;
+}
+
+TEST(patterns_match)
+{
+	EQ(match("*.o", "a.o", false), 1);
+	EQ(match("*.o", "d/e/a.o", false), 1);
+	EQ(match("*.o", "a.c", false), -1);
+	EQ(match("/a", "a", false), 1);
+	EQ(match("/a", "d/a", false), -1);
+	EQ(match("d/a", "d/a", false), 1);
+	EQ(match("d/a", "x/d/a", false), -1);
+	EQ(match("a/", "a", false), -1);
+	EQ(match("a/", "a", true), 1);
+	EQ(match("*\n!keep", "keep", false), 0);
+	EQ(match("**/a", "x/y/a", false), 1);
+	EQ(match("**/a", "a", false), 1);
+	EQ(match("a/**", "a/b/c", false), 1);
+	EQ(match("a/**", "a", true), -1);
+	EQ(match("a/**/b", "a/b", false), 1);
+	EQ(match("a/**/b", "a/x/y/b", false), 1);
+	EQ(match("a/*/b", "a/x/y/b", false), -1);
+	EQ(match("a**b", "axxb", false), 1);
+	EQ(match("/a**b", "ax/xb", false), -1);
+	EQ(match("[a-c]x", "bx", false), 1);
+	EQ(match("[!a-c]x", "bx", false), -1);
+	EQ(match("[[:digit:]]", "7", false), 1);
+	EQ(match("[]]", "]", false), 1);
+	EQ(match("[a", "[a", false), -1);
+	EQ(match("\\#x", "#x", false), 1);
+	EQ(match("#x", "#x", false), -1);
+	EQ(match("\\!x", "!x", false), 1);
+	EQ(match("x  ", "x", false), 1);
+	EQ(match("x\\ ", "x ", false), 1);
+	EQ(match("x\r\n", "x", false), 1);
+	EQ(match("\xef\xbb\xbfx", "x", false), 1);
+	EQ(match("\n\n/\n", "x", false), -1);
+}
+
+/* A hostile pattern must not take long: this one would need 2^40 steps. */
+TEST(a_pattern_takes_a_limited_number_of_steps)
+{
+	char glob[256] = "", path[512];
+
+	for (int i = 0; i < 40; i++)
+		(void)strcat(glob, "a*");
+	(void)strcat(glob, "b");
+	(void)memset(path, 'a', sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	EQ(match(glob, path, false), -1);
+	EQ(match("a*b", "aaaaab", false), 1);
+}
+
+/* Random patterns and paths: git decides in the same way. */
+TEST(git_agrees)
+{
+	static const char *const parts[] = { "a", "b",    "*",    "?",  "**",  "/", "/",
+					     "!", "[ab]", "[!a]", ".o", "\\a", "ab" };
+	FILE *f;
+	char line[512];
+	int compared = 0;
+
+	begin();
+	git("init -q .");
+	srand(7);
+	for (int round = 0; round < 40; round++) {
+		char patterns[256] = "";
+		struct gitignore g = { 0 };
+
+		for (int i = 0; i < 3; i++) {
+			for (int j = 0; j < 1 + rand() % 5; j++)
+				(void)strcat(patterns, parts[(size_t)rand() % 13]);
+			(void)strcat(patterns, "\n");
+		}
+		f = fopen(in("p/.gitignore"), "we");
+		OK(f && fputs(patterns, f) >= 0 && fclose(f) == 0);
+		f = fopen(in("paths"), "we");
+		for (int i = 0; i < 60; i++) {
+			static const char *const names[] = { "a", "b", "ab", "a.o", "x" };
+
+			for (int j = 0, n = 1 + rand() % 3; j < n; j++)
+				OK(fprintf(f, "%s%s", j ? "/" : "", names[rand() % 5]) >
+				   0);
+			OK(fputc('\n', f) == '\n');
+		}
+		OK(fclose(f) == 0);
+		git("check-ignore -v -n --no-index --stdin <../paths >../out; test $? -le 1");
+		EQ(gitignore_parse(&g, patterns, strlen(patterns)), 0);
+		f = fopen(in("out"), "re");
+		while (fgets(line, sizeof(line), f)) {
+			char *path = strchr(line, '\t') + 1,
+			     *pattern = strrchr(line, ':') + 1;
+			char whole[256];
+			int r = -1;
+
+			path[strcspn(path, "\n")] = '\0';
+			path[-1] = '\0';
+			if (pattern > path)
+				continue;
+			/* As the filter does: a directory that is ignored decides. */
+			(void)strcpy(whole, path);
+			for (char *s = strchr(whole, '/'); s && r != 1;
+			     s = strchr(s + 1, '/')) {
+				*s = '\0';
+				r = gitignore_match(&g, whole, true);
+				*s = '/';
+			}
+			if (r != 1)
+				r = gitignore_match(&g, whole, false);
+			if ((r == 1) !=
+			    (strchr(line, ':') != line && *pattern && *pattern != '!'))
+				TAP_FAIL("'%s' with '%s': %d, git: '%s'", path, patterns,
+					 r, pattern);
+			compared++;
+		}
+		(void)fclose(f);
+		gitignore_done(&g);
+	}
+	OK(compared > 2000);
+	end();
+}
+
+static int read_index(struct git_index *x, size_t cut)
+{
+	static char data[1 << 20];
+	FILE *f = fopen(in("p/.git/index"), "re");
+	size_t n = fread(data, 1, sizeof(data), f);
+
+	(void)fclose(f);
+	return git_index_parse(data, n > cut ? n - cut : 0, 20, x);
+}
+
+TEST(indices_of_all_versions_are_read)
+{
+	begin();
+	git("init -q . && mkdir d d-x && touch a d/b d/c d-x/e 'new\nline' zz && git add .");
+	for (int version = 2; version <= 4; version++) {
+		struct git_index x = { 0 };
+		char text[64];
+
+		(void)snprintf(text, sizeof(text), "update-index --index-version %d%s",
+			       version, version == 3 ? " && git add -N ." : "");
+		git(text);
+		EQ(read_index(&x, 0), 0);
+		EQ(x.n, 6);
+		OK(git_index_has(&x, "a") && git_index_has(&x, "d") &&
+		   git_index_has(&x, "d/c") && git_index_has(&x, "d-x") &&
+		   git_index_has(&x, "new\nline") && git_index_has(&x, "zz"));
+		OK(!git_index_has(&x, "d/d") && !git_index_has(&x, "d-") &&
+		   !git_index_has(&x, "b") && !git_index_has(&x, "zzz"));
+		git_index_done(&x);
+	}
+	end();
+}
+
+TEST(a_damaged_index_is_refused)
+{
+	struct git_index x = { 0 };
+
+	begin();
+	git("init -q . && touch a b c && git add .");
+	for (size_t cut = 24; cut < 400; cut++)
+		EQ(read_index(&x, cut), -EBADMSG);
+	git_index_done(&x);
+	end();
+}
+
+TEST_MAIN()
