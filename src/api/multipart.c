@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/percent.h"
+
 static bool is_boundary_byte(char c)
 {
 	return isalnum((unsigned char)c) || (c && strchr("'()+_,-./:=? ", c));
@@ -108,26 +110,112 @@ static int take_tail(struct multipart *m, const char *data, size_t *used,
 	return MULTIPART_MORE;
 }
 
-/* Get the value of a parameter of Content-Disposition; -1: missing or too long. */
-static int get_param(const char *line, const char *name, char *out, size_t size)
-{
-	size_t len = strlen(name), n = 0;
+/* Which characters a backslash escapes in quotes; see multipart_value(). */
+static const char escapable[] = "()<>@,;:\\\"/[]?=";
 
-	for (const char *p = strchr(line, ';'); p; p = strchr(p, ';')) {
-		p++;
-		p += strspn(p, " \t");
-		if (strncasecmp(p, name, len) != 0 || p[len] != '=' || p[len + 1] != '"')
-			continue;
-		for (p += len + 2; *p && *p != '"'; p++) {
-			p += *p == '\\' && p[1];
-			if (n + 1 >= size)
-				return -1;
-			out[n++] = *p;
-		}
-		out[n] = '\0';
-		return *p == '"' ? (int)n : -1;
+/*
+ * Copy the value at *@at, a word or text in quotes, and advance *@at. Before other
+ * characters, a backslash means itself, as in Go: browsers and E2B's SDK for JavaScript
+ * write names as they are. Returns the length, which is @size or more if the value was
+ * cut; -EBADMSG: it does not end.
+ */
+static ssize_t multipart_value(const char **at, char *out, size_t size)
+{
+	const char *p = *at;
+	bool quoted = *p == '"';
+	size_t n = 0;
+
+	for (p += quoted; *p && (quoted ? *p != '"' : !strchr("; \t", *p)); p++, n++) {
+		p += quoted && *p == '\\' && p[1] && strchr(escapable, p[1]);
+		if (n + 1 < size)
+			out[n] = *p;
 	}
-	return -1;
+	out[n < size ? n : size - 1] = '\0';
+	if (quoted && *p != '"')
+		return -EBADMSG;
+	*at = p + quoted;
+	return (ssize_t)n;
+}
+
+/* Decode "utf-8''a%20b" (RFC 2231). Returns the length, or -EBADMSG. */
+static ssize_t multipart_decode(char *value, size_t size)
+{
+	const char *language = strchr(value, '\'');
+	const char *text = language ? strchr(language + 1, '\'') : NULL;
+	size_t n = language ? (size_t)(language - value) : 0;
+	ssize_t r;
+
+	if (!text || !((n == 5 && strncasecmp(value, "utf-8", n) == 0) ||
+		       (n == 8 && strncasecmp(value, "us-ascii", n) == 0)))
+		return -EBADMSG;
+	(void)memmove(value, text + 1, strlen(text + 1) + 1);
+	r = percent_decode(value, strlen(value), false, value, size);
+	return r < 0 ? -EBADMSG : r;
+}
+
+/*
+ * Get a parameter of Content-Disposition; one with '*' counts more than one without.
+ * Returns its length; -ENOENT: missing; -E2BIG: too long; -EBADMSG: not valid.
+ */
+static ssize_t multipart_param(const char *line, const char *name, char *out, size_t size)
+{
+	const char *p = line + strcspn(line, ";");
+	size_t len = strlen(name);
+	ssize_t result = -ENOENT;
+	bool encoded = false;
+
+	while (*p == ';') {
+		char unused[1];
+		size_t n;
+		bool wanted, starred;
+		ssize_t r;
+
+		p += 1 + strspn(p + 1, " \t");
+		n = strcspn(p, "=; \t");
+		starred = n == len + 1 && p[len] == '*';
+		wanted = (n == len || starred) && strncasecmp(p, name, len) == 0 &&
+			 (starred || !encoded);
+		p += n;
+		if (*p == '=') {
+			p++;
+			r = multipart_value(&p, wanted ? out : unused,
+					    wanted ? size : sizeof(unused));
+			if (r < 0)
+				return r;
+			if (wanted && (size_t)r >= size)
+				return -E2BIG;
+			if (wanted && starred)
+				r = multipart_decode(out, size);
+			if (wanted)
+				result = r;
+			encoded |= wanted && starred;
+		}
+		p += strspn(p, " \t");
+	}
+	return *p ? -EBADMSG : result;
+}
+
+/* Read the names in Content-Disposition. */
+static int read_disposition(struct multipart *m, const char *line,
+			    struct warren_error *err)
+{
+	ssize_t r = multipart_param(line, "name", m->name, sizeof(m->name));
+
+	if (r == -EBADMSG)
+		return multipart_broken("Content-Disposition of a part is not valid",
+					err);
+	if (r <= 0)
+		return multipart_broken("a part has no name", err);
+	r = multipart_param(line, "filename", m->file, sizeof(m->file));
+	if (r == -E2BIG)
+		return multipart_broken("the name of a file is too long", err);
+	if (r < 0 && r != -ENOENT)
+		return multipart_broken("Content-Disposition of a part is not valid",
+					err);
+	m->is_file = r >= 0;
+	if (r < 0)
+		m->file[0] = '\0';
+	return 0;
 }
 
 static int read_head(struct multipart *m, struct warren_error *err)
@@ -145,10 +233,8 @@ static int read_head(struct multipart *m, struct warren_error *err)
 			return multipart_broken("a part has a transfer encoding", err);
 		if (strncasecmp(line, field, strlen(field)) != 0)
 			continue;
-		if (get_param(line, "name", m->name, sizeof(m->name)) <= 0)
-			return multipart_broken("a part has no name", err);
-		m->is_file = get_param(line, "filename", m->file, sizeof(m->file)) >= 0 ||
-			     strcasestr(line, "filename");
+		if (read_disposition(m, line, err) < 0)
+			return -EBADMSG;
 	}
 	if (!m->name[0])
 		return multipart_broken("a part has no name", err);

@@ -12,7 +12,7 @@ bool api_path(const char *workdir, const char *path, char out[API_PATH_MAX])
 	int n = snprintf(whole, sizeof(whole), "%s/%s", path[0] == '/' ? "" : workdir,
 			 path);
 
-	if (n < 0 || n >= API_PATH_MAX)
+	if (n < 0 || (size_t)n >= sizeof(whole))
 		return false;
 	/* Handle each component; ".." removes the previous one, if there is one. */
 	for (char *p = whole; *p;) {
@@ -22,6 +22,8 @@ bool api_path(const char *workdir, const char *path, char out[API_PATH_MAX])
 			while (len > 0 && out[--len] != '/')
 				;
 		} else if (word > 0 && !(word == 1 && *p == '.')) {
+			if (len + 1 + word >= API_PATH_MAX)
+				return false;
 			out[len++] = '/';
 			(void)memcpy(out + len, p, word);
 			len += word;

@@ -8,7 +8,7 @@
 #include "base/id.h"
 
 #define ROUTE_PARAMS_MAX 4
-#define ROUTE_TEXT_MAX   192 /* maximum bytes of all path parameters, including NULs */
+#define ROUTE_TEXT_MAX   512 /* maximum bytes of all path parameters, including NULs */
 
 struct route {
 	const struct api_op *op;

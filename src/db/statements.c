@@ -224,6 +224,9 @@ const char *const statement_texts[STMT_MAX] = {
 	[STMT_TAGGED_BUILD] =
 		"SELECT " TEMPLATE_BUILD " FROM template_builds WHERE id = (SELECT build "
 		"FROM template_tags WHERE template = ? AND tag = ?)",
+	[STMT_SNAPSHOT_BUILD] =
+		"SELECT " TEMPLATE_BUILD
+		" FROM template_builds WHERE template = ? AND snapshot = ?",
 	[STMT_SET_BUILD] =
 		"UPDATE template_builds SET state = ?2, snapshot = ?3, spec = ?4, reason = "
 		"?5, step = ?6, logs = ?7, ended_at = ?8 WHERE id = ?1 AND state < 2",

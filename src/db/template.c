@@ -383,6 +383,12 @@ int db_find_template_tag(struct db *db, const char *template, const char *tag,
 	return template_build_get(db, STMT_TAGGED_BUILD, template, tag, ret, err);
 }
 
+int db_find_snapshot_build(struct db *db, const char *template, const char *snapshot,
+			   struct template_build_row *ret, struct warren_error *err)
+{
+	return template_build_get(db, STMT_SNAPSHOT_BUILD, template, snapshot, ret, err);
+}
+
 int db_each_template_tag(struct db *db, const char *template,
 			 int (*fn)(void *ctx, const char *tag, const char *build,
 				   int64_t created_at),

@@ -90,6 +90,10 @@ void template_build_row_done(struct template_build_row *row);
 int db_find_template_tag(struct db *db, const char *template, const char *tag,
 			 struct template_build_row *ret,
 			 struct warren_error *err) MUST_CHECK;
+/* Find the build whose files are this snapshot. */
+int db_find_snapshot_build(struct db *db, const char *template, const char *snapshot,
+			   struct template_build_row *ret,
+			   struct warren_error *err) MUST_CHECK;
 /* Give the build the tags. -EUSERS: the template has too many. */
 int db_tag_template(struct db *db, const char *template, const char *build,
 		    const char *const *tags, size_t n, int64_t now,

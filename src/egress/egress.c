@@ -312,7 +312,9 @@ static int egress_check_headers(const struct egress *e, const struct policy *p,
 		    (p->allow.list[i].protocols & RULE_HTTPS))
 			return error_set(err, ENOTSUP,
 					 "/allow/%zu/headers: there is no certificate "
-					 "authority to terminate TLS with",
+					 "authority to terminate TLS with, because it "
+					 "could not be created: free space on the disk "
+					 "of the service, and try again",
 					 i);
 	return 0;
 }

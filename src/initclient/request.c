@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/default_path.h"
 #include "base/env_merge.h"
 #include "base/fd.h"
 
-#define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 /* Text is UTF-8, as in docker's images. A C library without this locale uses C. */
 #define LANG_DEFAULT "LANG=C.UTF-8"
 #define TERM_DEFAULT "TERM=xterm" /* used at a terminal, as in docker */
@@ -81,15 +81,21 @@ static void request_add_env(struct buf *out, uint32_t *n,
 			    const struct initclient_user *user, const char *const *own,
 			    bool only, bool pty)
 {
-	char home[sizeof(user->home) + 8], host[80];
+	char home[sizeof(user->home) + 8], host[80], name[80], login[80];
 	const char *const defaults[] = {
-		PATH_DEFAULT, home, host, LANG_DEFAULT, pty ? TERM_DEFAULT : NULL, NULL
+		DEFAULT_PATH_ENV,          home, host, LANG_DEFAULT,
+		pty ? TERM_DEFAULT : NULL, NULL
 	};
-	const char *const *const lists[] = { defaults, base->added_env, base->env, own };
+	const char *const account[] = { base->account ? name : NULL, login, NULL };
+	const char *const *const lists[] = { defaults, account, base->added_env,
+					     base->env, own };
 	size_t first = only ? ARRAY_SIZE(lists) - 1 : 0;
 
 	(void)snprintf(home, sizeof(home), "HOME=%s", user->home);
 	(void)snprintf(host, sizeof(host), "HOSTNAME=%s", base->hostname);
+	(void)snprintf(name, sizeof(name), "USER=%s", base->account ? base->account : "");
+	(void)snprintf(login, sizeof(login), "LOGNAME=%s",
+		       base->account ? base->account : "");
 	*n += (uint32_t)env_merge(out, lists + first, ARRAY_SIZE(lists) - first);
 }
 

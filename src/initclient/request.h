@@ -29,6 +29,8 @@ struct init_request_base {
 	const char *const *env; /* NULL-terminated; NULL: none */
 	/* Variables that come before those of `env`; likewise. */
 	const char *const *added_env;
+	const char *account; /* USER and LOGNAME, unless a variable says otherwise; NULL:
+				none */
 	const char *hostname;
 	const char *workdir;
 	struct initclient_user user;

@@ -88,6 +88,7 @@ static int resolve_name(const char *name, const char *passwd, size_t size,
 	u->gid = e.gid;
 	(void)strcpy(u->home, e.home);
 	(void)strcpy(login, e.name);
+	(void)strcpy(u->name, e.name[0] ? e.name : name);
 	return 0;
 }
 
@@ -102,7 +103,7 @@ int user_resolve(const char *text, user_open_fn open_file, void *ctx,
 		 struct initclient_user *ret, struct warren_error *err)
 {
 	AUTO_FREE char *passwd = NULL, *groups = NULL;
-	struct initclient_user u = { .home = "/root" };
+	struct initclient_user u = { .home = "/root", .name = "root" };
 	char name[64], login[64] = "";
 	const char *colon = text ? strchr(text, ':') : NULL;
 	ssize_t n_passwd, n_groups;

@@ -14,6 +14,8 @@ struct initclient_user {
 	size_t n_groups;
 	uint32_t groups[PROTO_GROUPS_MAX];
 	char home[512];
+	char name[64]; /* of the account; without one, the number; "": it was not looked
+			  up */
 };
 
 /*

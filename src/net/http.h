@@ -221,7 +221,8 @@ void http_peer_text(const struct http_peer *peer, char *text, size_t size);
 
 /*
  * Decode the next "name=value" of the query at *@at and advance *@at. Start with *@at =
- * req->query. Returns 1, 0 at the end, or an error of percent_decode().
+ * req->query. A name that is too long becomes "". @value NULL: skip it. Returns 1, 0 at
+ * the end, or an error of percent_decode().
  */
 int http_query_next(const char **at, char *name, size_t name_size, char *value,
 		    size_t value_size);

@@ -129,8 +129,12 @@ int http_query_next(const char **at, char *name, size_t name_size, char *value,
 	*at = end;
 	r = percent_decode(p, (size_t)((equals ? equals : end) - p), true, name,
 			   name_size);
-	if (r < 0)
+	if (r == -ENOSPC) /* longer than every name that the caller knows */
+		name[0] = '\0';
+	else if (r < 0)
 		return (int)r;
+	if (!value)
+		return 1;
 	p = equals ? equals + 1 : end;
 	r = percent_decode(p, (size_t)(end - p), true, value, value_size);
 	return r < 0 ? (int)r : 1;

@@ -209,6 +209,7 @@ enum warden_proto_image_verb {
 	/* The pipe is to write to: a request and a context (cli/image/build_request.h).
 	 */
 	WIRE_IMAGE_BUILD,
+	WIRE_IMAGE_TRIM, /* remove cached steps of builds if the disk is nearly full */
 	WIRE_IMAGE_MAX,
 };
 
@@ -233,16 +234,19 @@ enum warden_proto_volume_verb {
 	WIRE_VOLUME_DELETE,
 	WIRE_VOLUME_USAGE, /* reply: struct warden_proto_volume_usage */
 	/* The others are about the file at `path` in the volume. */
-	WIRE_VOLUME_STAT,   /* reply: one entry, see proto_next() */
-	WIRE_VOLUME_LIST,   /* reply: a file with entries */
-	WIRE_VOLUME_READ,   /* reply: the file, open for reading */
-	WIRE_VOLUME_WRITE,  /* reply: a new file `name` next to it, open for writing */
-	WIRE_VOLUME_RENAME, /* `name`, next to it, replaces it; reply: as for STAT */
-	WIRE_VOLUME_DROP,   /* remove `name`, next to it */
+	WIRE_VOLUME_STAT, /* reply: one entry, see proto_next() */
+	WIRE_VOLUME_LIST, /* reply: a file with entries */
+	WIRE_VOLUME_READ, /* reply: the file, open for reading */
+	/*
+	 * reply: a new file without a name, open for writing, and its struct
+	 * warden_proto_volume_new
+	 */
+	WIRE_VOLUME_WRITE,
+	/* `new`, which must still be open, gets this name; reply: as for STAT */
+	WIRE_VOLUME_PLACE,
 	WIRE_VOLUME_MKDIR,
 	WIRE_VOLUME_REMOVE,
-	WIRE_VOLUME_SYMLINK, /* to `link`; made as `name`, next to it; reply: as for STAT
-			      */
+	WIRE_VOLUME_SYMLINK, /* to `link`; reply: as for STAT */
 	WIRE_VOLUME_CHANGE,  /* its owner and mode, see the flags; reply: as for STAT */
 	WIRE_VOLUME_VERB_MAX,
 };
@@ -254,9 +258,17 @@ enum warden_proto_volume_verb {
 #define WIRE_VOLUME_SET_GID   (1U << 4)
 #define WIRE_VOLUME_SET_MODE  (1U << 5)
 /* Each entry in the reply is followed by a struct warden_proto_volume_more. */
-#define WIRE_VOLUME_MORE      (1U << 6)
-#define WIRE_VOLUME_FLAGS     ((1U << 7) - 1)
-#define WIRE_VOLUME_DEPTH_MAX 256
+#define WIRE_VOLUME_MORE       (1U << 6)
+#define WIRE_VOLUME_FLAGS      ((1U << 7) - 1)
+#define WIRE_VOLUME_DEPTH_MAX  256
+#define WIRE_VOLUME_HANDLE_MAX 64
+
+/* A file of a volume that has no name yet, see name_to_handle_at(2). */
+struct warden_proto_volume_new {
+	int32_t type;
+	uint32_t size;
+	unsigned char bytes[WIRE_VOLUME_HANDLE_MAX];
+};
 
 struct warden_proto_volume {
 	struct warden_proto_header h;
@@ -274,7 +286,10 @@ struct warden_proto_volume {
 	uint32_t depth;
 	uint32_t pad;
 	char from[16];
+	/* What replaces another file has this name for a moment, in the same directory.
+	 */
 	char name[64];
+	struct warden_proto_volume_new new;
 	char path[4096];
 	char link[4096];
 };

@@ -110,6 +110,7 @@ static const struct {
 			      false },
 	[WIRE_IMAGE_LOAD] = { { "load", "--json" }, false, true, false, false, true },
 	[WIRE_IMAGE_BUILD] = { { NULL }, false, true, false, false, true },
+	[WIRE_IMAGE_TRIM] = { { NULL }, false, false, false, false, false },
 };
 
 static size_t image_put_list(const char **argv, size_t n, const char *option,
@@ -183,6 +184,14 @@ static void put_build_args(const struct warden_policy *policy, char most[IMAGE_M
 	argv[n] = NULL;
 }
 
+static void put_trim_args(const char *argv[ARGS_MAX])
+{
+	argv[0] = "warren-image";
+	argv[1] = "build-request";
+	argv[2] = "--trim";
+	argv[3] = NULL;
+}
+
 /* The program's end of its pipes; -1: none. */
 struct image_ends {
 	int in, out, alive, archive;
@@ -221,7 +230,9 @@ static int start_ours(const struct warden_policy *policy,
 	char most[IMAGE_MOST_SIZE];
 	int r;
 
-	if (m->verb == WIRE_IMAGE_BUILD)
+	if (m->verb == WIRE_IMAGE_TRIM)
+		put_trim_args(argv);
+	else if (m->verb == WIRE_IMAGE_BUILD)
 		put_build_args(policy, most, argv);
 	else
 		put_args(policy, m, argv);

@@ -24,12 +24,8 @@ static int snapshot_save(struct images *all, const struct warden_policy *policy,
 	const char *const argv[] = { "warren-image", "--snapshot", layer.name,
 				     parent,         id,           NULL };
 	struct warren_saved saved;
-	int r = store_lock(s, false, true);
+	int r = store_new_snapshot(s, id, &layer, err);
 
-	if (r < 0)
-		return error_errno(err, -r, "lock the image store");
-	r = store_new_snapshot(s, id, &layer, err);
-	store_unlock(s);
 	if (r == 0 && fchmod(layer.fd, 0755) < 0)
 		r = error_errno(err, errno, "create a directory for a layer");
 	if (r == 0)

@@ -7,8 +7,8 @@
  * that is moved, leads out of the volume. Only descriptors of regular files are passed
  * on.
  *
- * A file is written under a temporary name in its directory, and then renamed. A link at
- * the end of a path is replaced, not followed.
+ * A file is written without a name, so nothing is left of one that is never complete, and
+ * then gets its name. A link at the end of a path is replaced, not followed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -30,6 +30,11 @@
 #define VOLUME_LIST_MAX    100001
 #define VOLUME_ENTRIES_MAX (64U << 20)
 #define VOLUME_RESOLVE     (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
+
+struct volume_handle {
+	struct file_handle is;
+	unsigned char bytes[WIRE_VOLUME_HANDLE_MAX];
+};
 
 /* The directory of a path, and the last part of the path. */
 struct volume_place {
@@ -425,15 +430,39 @@ static int volume_change_file(int root, const struct warden_proto_volume *m,
 	return r < 0 ? volume_path_fail(m, -r, "change", err) : 0;
 }
 
+/* A file without a name disappears when the api closes it, even if the api is killed. */
+static int volume_new_file(const struct volume_place *p, const struct stat *like,
+			   const struct warden_proto_volume *m, struct buf *reply)
+{
+	AUTO_CLOSE int fd = openat(p->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	struct warden_proto_volume_new new = { 0 };
+	struct volume_handle h;
+	int r, ignored;
+
+	if (fd < 0)
+		return -errno;
+	r = like ? volume_set_like(fd, like, m)
+		 : volume_set_new(fd, m->uid, m->gid, m->mode);
+	if (r < 0)
+		return r;
+	h.is.handle_bytes = sizeof(h.bytes);
+	if (name_to_handle_at(fd, "", &h.is, &ignored, AT_EMPTY_PATH) < 0)
+		return -errno;
+	new.type = h.is.handle_type;
+	new.size = h.is.handle_bytes;
+	(void)memcpy(new.bytes, h.bytes, sizeof(new.bytes));
+	buf_add(reply, &new, sizeof(new));
+	return TAKE_FD(fd);
+}
+
 /*
  * A file that replaces another one gets the owner and mode of the other one, except what
  * the request sets.
  */
-static int volume_write_file(int root, const struct warden_proto_volume *m, int *ret_fd,
-			     struct warren_error *err)
+static int volume_write_file(int root, const struct warden_proto_volume *m,
+			     struct buf *reply, int *ret_fd, struct warren_error *err)
 {
 	struct volume_place p = { .dir = -1 };
-	AUTO_CLOSE int fd = -1;
 	struct stat st;
 	bool replaces;
 	int r = volume_find_place(root, m, m->flags & WIRE_VOLUME_PARENTS, &p, err);
@@ -441,40 +470,76 @@ static int volume_write_file(int root, const struct warden_proto_volume *m, int 
 	if (r < 0)
 		return r;
 	replaces = fstatat(p.dir, p.name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	if (replaces && S_ISDIR(st.st_mode))
-		r = volume_path_fail(m, EISDIR, "write", err);
-	replaces = replaces && S_ISREG(st.st_mode);
-	if (r == 0) {
-		fd = openat(p.dir, m->name,
-			    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		r = fd < 0     ? -errno
-		    : replaces ? volume_set_like(fd, &st, m)
-			       : volume_set_new(fd, m->uid, m->gid, m->mode);
-		if (r < 0)
-			(void)volume_path_fail(m, -r, "write", err);
-		if (r < 0 && fd >= 0)
-			(void)unlinkat(p.dir, m->name, 0);
-	}
+	r = replaces && S_ISDIR(st.st_mode)
+		    ? -EISDIR
+		    : volume_new_file(&p, replaces && S_ISREG(st.st_mode) ? &st : NULL, m,
+				      reply);
 	volume_place_done(&p);
-	if (r == 0)
-		*ret_fd = TAKE_FD(fd);
+	if (r < 0)
+		return volume_path_fail(m, -r, "write", err);
+	*ret_fd = r;
+	return 0;
+}
+
+/* Open the file again that volume_new_file() has described; it has no name yet. */
+static int volume_open_new(int root, const struct warden_proto_volume_new *new)
+{
+	AUTO_CLOSE int dir = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int fd = -1;
+	struct volume_handle h;
+	struct stat st;
+
+	if (dir < 0)
+		return -errno;
+	if (new->size > sizeof(new->bytes))
+		return -EPROTO;
+	h.is.handle_type = new->type;
+	h.is.handle_bytes = new->size;
+	(void)memcpy(h.bytes, new->bytes, sizeof(new->bytes));
+	fd = open_by_handle_at(dir, &h.is, O_PATH | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) && st.st_nlink == 0 ? TAKE_FD(fd) : -ESTALE;
+}
+
+/* Create the link @link, or otherwise give the file @fd a name. */
+static int volume_name(int dir, const char *name, const char *link, int fd)
+{
+	int r = link ? symlinkat(link, dir, name)
+		     : linkat(fd, "", dir, name, AT_EMPTY_PATH);
+
+	return r < 0 ? -errno : 0;
+}
+
+/* The same, and replace what has the name, but not a directory. */
+static int volume_replace(const struct volume_place *p, const char *temp,
+			  const char *link, int fd)
+{
+	int r = volume_name(p->dir, p->name, link, fd);
+
+	if (r != -EEXIST)
+		return r;
+	r = volume_name(p->dir, temp, link, fd);
+	if (r == 0 && renameat(p->dir, temp, p->dir, p->name) < 0) {
+		r = -errno;
+		(void)unlinkat(p->dir, temp, 0);
+	}
 	return r;
 }
 
-static int volume_rename(int root, const struct warden_proto_volume *m, struct buf *reply,
-			 struct warren_error *err)
+static int volume_place_file(int root, const struct warden_proto_volume *m,
+			     struct buf *reply, struct warren_error *err)
 {
+	AUTO_CLOSE int fd = volume_open_new(root, &m->new);
 	struct volume_place p = { .dir = -1 };
-	int r = volume_find_place(root, m, false, &p, err);
+	int r = fd < 0 ? volume_path_fail(m, -fd, "write", err)
+		       : volume_find_place(root, m, false, &p, err);
 
 	if (r < 0)
 		return r;
-	if (renameat(p.dir, m->name, p.dir, p.name) < 0)
-		r = -errno;
+	r = volume_replace(&p, m->name, NULL, fd);
 	if (r == 0)
 		r = volume_reply_entry(p.dir, p.name, m, reply);
-	if (r < 0)
-		(void)unlinkat(p.dir, m->name, 0);
 	volume_place_done(&p);
 	return r < 0 ? volume_path_fail(m, -r, "write", err) : 0;
 }
@@ -488,23 +553,11 @@ static int volume_symlink(int root, const struct warden_proto_volume *m,
 
 	if (r < 0)
 		return r;
-	if (symlinkat(m->link, p.dir, m->name) < 0)
-		r = -errno;
+	r = volume_replace(&p, m->name, m->link, -1);
+	if (r == 0)
+		r = volume_reply_entry(p.dir, p.name, m, reply);
 	volume_place_done(&p);
-	return r < 0 ? volume_path_fail(m, -r, "create the link", err)
-		     : volume_rename(root, m, reply, err);
-}
-
-static int volume_drop(int root, const struct warden_proto_volume *m,
-		       struct warren_error *err)
-{
-	struct volume_place p = { .dir = -1 };
-	int r = volume_find_place(root, m, false, &p, err);
-
-	if (r == 0 && unlinkat(p.dir, m->name, 0) < 0 && errno != ENOENT)
-		r = volume_path_fail(m, errno, "remove a temporary file next to", err);
-	volume_place_done(&p);
-	return r;
+	return r < 0 ? volume_path_fail(m, -r, "create the link", err) : 0;
 }
 
 /* --------------------------------------------------------------- directories */
@@ -602,11 +655,9 @@ int volume_files(int root, const struct warden_proto_volume *m, struct buf *repl
 	case WIRE_VOLUME_READ:
 		return volume_read_file(root, m, ret_fd, err);
 	case WIRE_VOLUME_WRITE:
-		return volume_write_file(root, m, ret_fd, err);
-	case WIRE_VOLUME_RENAME:
-		return volume_rename(root, m, reply, err);
-	case WIRE_VOLUME_DROP:
-		return volume_drop(root, m, err);
+		return volume_write_file(root, m, reply, ret_fd, err);
+	case WIRE_VOLUME_PLACE:
+		return volume_place_file(root, m, reply, err);
 	case WIRE_VOLUME_MKDIR:
 		return volume_mkdir(root, m, reply, err);
 	case WIRE_VOLUME_SYMLINK:

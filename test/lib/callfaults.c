@@ -106,6 +106,7 @@ enum style {
 	CALL(mremap, MINUS, MEM) \
 	CALL(nanosleep, MINUS, WAIT) \
 	CALL(open64, MINUS, FD FILE WAIT) \
+	CALL(name_to_handle_at, MINUS, MEM) \
 	CALL(open_by_handle_at, MINUS, FD) \
 	CALL(open_tree, MINUS, FD) \
 	CALL(openat64, MINUS, FD FILE WAIT) \

@@ -210,5 +210,31 @@ def errors_do_not_name_directories_of_the_service():
         until(lambda: other.e2b("POST", "/secrets", {"name": "A", "value": "x"}, key)[0] == 201, "space for a secret")
 
 
+@test
+def the_configuration_in_the_document_opens_the_network():
+    config = next(x for x in blocks("yaml") if x.startswith("templates:"))
+    few = "  few:\n    image: host\n    network: { allow: [{ host: example.org }] }\n"
+    with TemplateWorld(config=config + few) as other:
+        secret = other.key()
+
+        def network(**fields):
+            status, box = other.call("POST", "/v2/sandboxes", {"templateID": "base", **fields}, X_API_Key=secret)
+            if status != 201:
+                return status, box["message"].partition(":")[0]
+            found = other.call("GET", f"/sandboxes/{box['sandboxID']}", X_API_Key=secret)[1]["network"]
+            eq(other.call("DELETE", f"/sandboxes/{box['sandboxID']}", X_API_Key=secret)[0], 204)
+            return found["allowOut"], found["denyOut"]
+
+        for template in ("base", "base:default", "code-interpreter-v1"):
+            eq(network(templateID=template), (["0.0.0.0/0"], []), template)
+            eq(network(templateID=template, allow_internet_access=False), ([], ["0.0.0.0/0"]))
+            # What a request denies is denied, although the template allows it.
+            eq(network(templateID=template, network={"denyOut": ["8.8.8.8"]})[1], ["8.8.8.8"])
+            eq(network(templateID=template, network={"allowOut": ["example.org"], "denyOut": ["0.0.0.0/0"]}), (["example.org"], ["0.0.0.0/0"]))
+        eq(network(templateID="few"), (["example.org"], ["0.0.0.0/0"]))
+        eq(network(templateID="few", network={"denyOut": ["example.org"]}), (400, "network.denyOut"))
+        eq(network(templateID="few", network={"allowOut": ["example.com"], "denyOut": ["0.0.0.0/0"]}), (["example.com"], ["0.0.0.0/0"]))
+
+
 if __name__ == "__main__":
     sys.exit(run_alone(WORLD, STATE))

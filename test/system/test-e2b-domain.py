@@ -156,7 +156,7 @@ with socket.create_server(("127.0.0.1", 8000)) as s:
 @test
 def a_port_of_a_sandbox_serves_web_sockets():
     key = w().key()
-    status, made_box = w().call("POST", "/v2/sandboxes", {}, X_API_Key=key)
+    status, made_box = w().call("POST", "/v2/sandboxes", {"templateID": "base"}, X_API_Key=key)
     eq(status, 201, made_box)
     box = made_box["sandboxID"]
     w().exec(box, ["python3", "-c", ECHO])

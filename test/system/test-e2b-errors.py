@@ -5,11 +5,14 @@ import contextlib
 import http.client
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import test, ok, eq  # pylint: disable=wrong-import-position
@@ -44,7 +47,7 @@ def ask(method, path, body=None, **headers):
 
 @contextlib.contextmanager
 def sandbox(**fields):
-    status, box = ask("POST", "/v2/sandboxes", fields)
+    status, box = ask("POST", "/v2/sandboxes", {"templateID": "base", **fields})
     eq(status, 201, box)
     try:
         yield box
@@ -156,9 +159,9 @@ def a_request_that_is_not_valid_is_refused_in_the_form_of_the_api():
 
 @test
 def refusals_over_http2_have_the_form_of_the_api():
-    def ask_h2(path, *fields, **kw):
+    def ask_h2(path, *fields, kind="application/json", **kw):
         with Raw(w(), w().cert) as c:
-            head = h2_get(path, "POST", host="127.0.0.1") + [("x-api-key", w().secret), ("content-type", "application/json")]
+            head = h2_get(path, "POST", host="127.0.0.1") + [("x-api-key", w().secret), ("content-type", kind)]
             return c.answer(c.request(head + list(fields), b"{", **kw))
 
     def code(answer):
@@ -174,7 +177,7 @@ def refusals_over_http2_have_the_form_of_the_api():
     with sandbox() as box:
         fields = [(k.lower(), v) for k, v in plane(box).items()]
         eq(code(ask_h2(UNARY, long, *fields, more=True)), (413, "resource_exhausted"))
-        status, body = ask_h2(STREAM, long, *fields, more=True)
+        status, body = ask_h2(STREAM, long, *fields, kind="application/connect+json", more=True)
         eq((status, body[0], json.loads(body[5:])["error"]["code"]), (200, 2, "resource_exhausted"))
 
 
@@ -200,7 +203,7 @@ def a_server_in_a_sandbox_that_does_not_speak_http_is_named():
 def a_rule_with_headers_does_not_open_what_the_request_closes():
     def create(host="api.example.org", **fields):
         network = {**fields.pop("network", {}), "rules": {host: [{"transform": {"headers": {"A": "b"}}}]}}
-        status, body = ask("POST", "/v2/sandboxes", {"network": network, **fields})
+        status, body = ask("POST", "/v2/sandboxes", {"templateID": "base", "network": network, **fields})
         if status == 201:
             eq(ask("DELETE", f"/sandboxes/{body['sandboxID']}")[0], 204)
         return status, body.get("message", "").split(":")[0]
@@ -213,6 +216,31 @@ def a_rule_with_headers_does_not_open_what_the_request_closes():
                    {"allow_internet_access": False, "network": {"allowOut": ["api.example.org"]}}):
         eq(create(**fields), (201, ""), fields)
     eq(create("*.example.org", network={**closed, "allowOut": ["*.example.org"]}), (400, "network.rules"))
+
+
+@test
+def of_several_kills_one_ends_the_sandbox():
+    def kills(before=None):
+        """Returns the answers to a request, and to three kills that arrive before it has ended."""
+        status, box = ask("POST", "/v2/sandboxes", {"templateID": "base"})
+        eq(status, 201, box)
+        path = f"/sandboxes/{box['sandboxID']}"
+        with ThreadPoolExecutor(4) as pool:
+            os.kill(w().warden, signal.SIGSTOP)
+            try:
+                first = pool.submit(ask, "POST", f"{path}/{before[0]}", before[1]) if before else None
+                time.sleep(0.1)
+                answers = [pool.submit(ask, "DELETE", path) for _ in range(3)]
+                time.sleep(0.3)  # they wait for the warden now
+            finally:
+                os.kill(w().warden, signal.SIGCONT)
+            gone = {"code": 404, "message": f"Sandbox \"{box['sandboxID']}\" doesn't exist or you don't have access to it"}
+            eq(sorted((x.result() for x in answers), key=str), [(204, None), (404, gone), (404, gone)], before)
+            return first and first.result()[0]
+
+    kills()
+    for before in (("pause", {}), ("pause", {"memory": False}), ("snapshots", {})):
+        ok(kills(before) in (201, 204, 404), "a request that a kill overtakes")
 
 
 @test
@@ -231,7 +259,7 @@ def errors_name_the_fields_of_the_request():
                          ({"network": {"rules": {"a.org": [{"transform": {"headers": {"A b": "c"}}}]}}}, "network.rules:"),
                          ({"timeout": "x"}, "timeout:"), ({"autoResume": {"enabled": 1}}, "autoResume.enabled:"),
                          ({"unknown": 1}, "unknown:")):
-        status, body = ask("POST", "/v2/sandboxes", fields)
+        status, body = ask("POST", "/v2/sandboxes", {"templateID": "base", **fields})
         ok(status in (400, 404) and body["code"] == status, (fields, status, body))
         ok(body["message"].startswith(name), f"{fields}: {body['message']} does not begin with {name}")
         ok(not body["message"].startswith(V1_FIELDS), body)

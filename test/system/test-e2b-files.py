@@ -97,6 +97,34 @@ def entry(s, path):
 
 
 @test
+def names_in_forms_are_read_as_by_go():
+    """The SDKs write '"' as %22, and Python's writes a backslash twice; Go does not decode percent sequences."""
+    fine = {r'a\\b': "a\\b", r'C:\dev\new': "C:\\dev\\new", r'say \"x\"': 'say "x"', "a%22b %5C %0A%": "a%22b %5C %0A%", r"d/e\;f": "d/e;f",
+            r"end\\": "end\\", "a;name=b": "a;name=b", "; filename=x": "; filename=x", "\u00e4/\u20ac": "\u00e4/\u20ac", r"\\\\": "\\\\"}
+    with Sandbox() as s:
+        for name, wanted in fine.items():
+            r = s.write("", form((name, b"1")), FORM)
+            eq((r.status, r.json()[0]["path"] if r.status == 200 else r.json()), (200, f"/home/user/{wanted}"))
+            eq(s.read(wanted).body, b"1", wanted)
+
+        def disposition(text):
+            return s.write("", f"--b\r\nContent-Disposition: form-data; {text}\r\n\r\n2\r\n--b--\r\n".encode(), FORM)
+
+        for text, wanted in (("name=file; filename=plain.txt", "plain.txt"), ("filename=\"first\" ; name=\"file\"", "first"),
+                             ("name=\"file\"; filename=\"x\"; filename*=UTF-8''%C3%A4%20%22", "\u00e4 \""),
+                             ("name=\"file\"; filename*=utf-8'en'y; filename=\"x\"", "y"),
+                             ("name=\"file\"; other=\"filename=\\\"no\\\"\"; FileName=\"z\"", "z")):
+            r = disposition(text)
+            eq((r.status, r.json()[0]["path"] if r.status == 200 else r.json()), (200, f"/home/user/{wanted}"), text)
+        for text in ("name=\"file\"; filename=\"x", "name=\"file\"; filename*=utf-16''x", "name=\"file\"; filename*=x", "filename=\"x\"",
+                     "name=\"file\"; filename*=utf-8''%zz", f"name=\"file\"; filename=\"{'x' * 4096}\""):
+            refused(disposition(text), 400, "form")
+        # The path in the query counts, whatever the form says.
+        r = s.ask("POST", "/files?path=asked", form((r"x\"y", b"3")), FORM)
+        eq((r.json()[0]["path"], s.read("asked").body), ("/home/user/asked", b"3"))
+
+
+@test
 def metadata_of_files_are_attributes():
     with Sandbox() as s:
         tagged = {"X-Metadata-Key": "v 1", "x-metadata-OTHER": "~"}
@@ -143,7 +171,8 @@ def metadata_have_limits():
 @test
 def files_without_a_size_are_read():
     with Sandbox() as s:
-        for path in ("/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"):
+        for path in ("/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease",
+                     "/proc/mounts", "/proc/self/mountinfo", "/proc/net/tcp", "/proc/1/cmdline", "/proc/1/limits"):
             got = s.read(path)
             eq(got.status, 200, got)
             eq(int(got.headers["content-length"]), len(got.body))
@@ -151,9 +180,10 @@ def files_without_a_size_are_read():
                 eq(got.body.decode(), w().run(s.id, ["cat", path])["stdout"], path)
             ok(len(got.body) > 3, f"{path}: {got.body}")
         eq(s.read("/proc/version", {"Range": "bytes=0-4"}).body, b"Linux")
-        # Files of processes, and everything else there, stay closed: the process that reads them has secrets.
-        for path in ("/proc/self/environ", "/proc/thread-self/mem", "/proc/1/maps", "/proc/mounts", "/proc/net/tcp", "/proc/self/fd/3",
-                     "/proc/self/../self/maps", "/proc/1/root/etc/passwd"):
+        # Other files of processes stay closed: the process that reads them has secrets.
+        for path in ("/proc/self/environ", "/proc/thread-self/mem", "/proc/1/maps", "/proc/self/status", "/proc/self/fd/3",
+                     "/proc/self/../self/maps", "/proc/1/root/etc/passwd", "/proc/self/root/etc/passwd", "/proc/1/environ",
+                     "/proc/thread-self/mounts", "/proc/self/net", "/proc/1/task/1/status"):
             ok(s.read(path).status in (400, 403, 404), f"{path}: {s.read(path)}")
         w().run(s.id, ["sh", "-c", "ln -s /proc/self /tmp/me; ln -s /proc/version /tmp/version"])
         ok(s.read("/tmp/me/maps").status in (400, 403, 404), "by a link")

@@ -33,10 +33,10 @@ def settings_of_servers_are_bounded():
     for _ in range(6):
         nested = {"a": nested}
     for servers in (nested, [], "x", {f"s{n}": {} for n in range(257)}, {"a": {"b": "x" * 70000}}):
-        status, body = w().call("POST", "/v2/sandboxes", {"mcp": servers}, X_API_Key=key)
+        status, body = w().call("POST", "/v2/sandboxes", {"templateID": "base", "mcp": servers}, X_API_Key=key)
         eq(status, 400, body)
         ok(body["message"].startswith("mcp"), body)
-    status, box = w().call("POST", "/v2/sandboxes", {"mcp": {"a": {"b": "x"}}}, X_API_Key=key)
+    status, box = w().call("POST", "/v2/sandboxes", {"templateID": "base", "mcp": {"a": {"b": "x"}}}, X_API_Key=key)
     eq(status, 201, box)
     eq(w().call("DELETE", f"/sandboxes/{box['sandboxID']}", X_API_Key=key)[0], 204)
 

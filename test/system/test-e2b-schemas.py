@@ -27,7 +27,7 @@ def every_response_is_whole():
 @test
 def metrics_and_logs_are_those_of_the_tenant():
     mine, other = w().key(), w().key(tenant="other")
-    status, box = w().call("POST", "/v2/sandboxes", {}, X_API_Key=mine)
+    status, box = w().call("POST", "/v2/sandboxes", {"templateID": "base"}, X_API_Key=mine)
     eq(status, 201)
     path = f"/sandboxes/metrics?sandbox_ids={box['sandboxID']}"
     eq(w().call("GET", path, X_API_Key=other), (200, {"sandboxes": {}}))

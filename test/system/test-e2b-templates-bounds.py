@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import MIB, test, eq, ok  # pylint: disable=wrong-import-position
@@ -147,22 +148,49 @@ def a_build_that_is_cancelled_at_its_end_leaves_no_image():
     eq(w().ended(w().build("late", COPY)), ("ready", None))
     eq(len(w().snapshot_refs()), 1)  # positive control
     with open(f"{w().state}/images/lock", "rb") as lock:
-        # Its steps are in the cache, so it locks the store before it reads the context, and at its end.
+        # Its steps are in the cache, so it locks the store only once: to record its image.
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = w().build("late", COPY)
         pid = until(w().builder, "the process of the build")
-        until(lambda: waits_for_lock(pid), "the beginning of the build")
-        with stopped(w().api):  # so that the context is incomplete
-            fcntl.flock(lock, fcntl.LOCK_UN)
-            until(lambda: not waits_for_lock(pid), "the lock of the build")
-            fcntl.flock(lock, fcntl.LOCK_EX)
         until(lambda: waits_for_lock(pid), "the end of the build")
+        w().logged(path, "CACHED")
         with stopped(pid):
+            eq(w().status(path), "building")
             eq(w().e2b("DELETE", f"/templates/{path.split('/')[2]}")[0], 204)
             fcntl.flock(lock, fcntl.LOCK_UN)
             until(lambda: w().value("SELECT count(*) FROM snapshots") == 0, "the end of its snapshot")
     until(lambda: not w().builder(), "the end of the build")
     eq(w().snapshot_refs(), [])
+
+
+@test
+def builds_at_the_same_time_keep_their_files():
+    """Each build that begins or ends frees what is left of others, while the others unpack what they copy."""
+    tenants, count = ("one", "two", "three"), 1500
+    check = {"type": "RUN", "args": [f"test $(ls /home/user/many | wc -l) = {count}"]}
+
+    def built(n, k):
+        secret, name = w().key_of(tenants[n]), f"many{k}"
+        template, files = w().request(name, secret)[0], f"{n}{k}" * 32
+        eq(w().upload(w().upload_path(template, files, secret), archive(**{f"{i}": b"x" * n for i in range(count)})), 200)
+        path = w().build(name, {"type": "COPY", "args": [".", "/home/user/many/"], "filesHash": files}, check, secret=secret)
+        if k == 1:  # a cancelled build frees what it leaves, too
+            until(lambda: w().status(path, secret) == "building", "the build")
+            return w().e2b("DELETE", f"/templates/{template}", secret=secret)[0]
+        return w().ended(path, secret)
+
+    for tenant in tenants:
+        w().key_of(tenant)
+    with ThreadPoolExecutor(len(tenants)) as pool:
+        found = list(pool.map(lambda n: [built(n, k) for k in range(4)], range(len(tenants))))
+    eq(found, [[("ready", None), 204, ("ready", None), ("ready", None)]] * len(tenants))
+    for tenant in tenants:
+        for template in w().e2b("GET", "/templates", secret=w().key_of(tenant))[1]:
+            eq(w().e2b("DELETE", f"/templates/{template['templateID']}", secret=w().key_of(tenant))[0], 204)
+    # Positive control: the check of the files fails if one is missing.
+    eq(w().upload(w().upload_path(w().request("few")[0]), archive(a=b"1")), 200)
+    path = w().build("few", COPY | {"args": ["a", "/home/user/many/"]}, check)
+    eq(w().ended(path)[0], "error")
 
 
 @test

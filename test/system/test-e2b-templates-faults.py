@@ -141,6 +141,27 @@ def a_full_disk_fails_builds_and_uploads():
         eq(other.ended(other.build("full", COPY)), ("ready", None))
 
 
+def space(at):
+    """The free bytes of the disk."""
+    disk = os.statvfs(at)
+    return disk.f_bavail * disk.f_frsize
+
+
+@test
+def a_full_disk_removes_cached_steps_of_builds():
+    with small_disk("tmpfs", 192 * MIB) as at, TemplateWorld(state=f"{at}/state") as other:
+        eq(other.ended(other.build("large", "head -c 80000000 /dev/urandom >big")), ("ready", None))
+        eq(other.e2b("DELETE", "/templates/large")[0], 204)
+        with_steps = space(at)
+        eq(other.ended(other.build("large", "head -c 80000000 /dev/urandom >big")), ("ready", None))  # of the cache
+        ok(space(at) > with_steps - 20 * MIB, "the cache was not used")  # positive control
+        eq(other.e2b("DELETE", "/templates/large")[0], 204)
+        with open(f"{at}/other", "wb") as f:
+            f.write(bytes(space(at) - 2 * MIB))
+        until(lambda: space(at) > 70 * MIB, "the end of the cached steps")
+        eq(other.ended(other.build("large", "echo 1 >n")), ("ready", None))
+
+
 class FaultyTemplateWorld(FaultyWorld, TemplateWorld):
     pass
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import BUILD, test, ok, eq  # pylint: disable=wrong-import-position
@@ -57,6 +58,55 @@ def a_failure_names_its_step():
 @test
 def a_start_command_runs_in_each_sandbox_before_its_creation_is_answered():
     python("starts")
+
+
+@test
+def a_sandbox_that_lost_its_processes_starts_its_command_again():
+    """After a pause without memory, on request or at its end, and when the client wants a new boot."""
+    eq(w().ended(w().build("again", startCmd="echo x >>/tmp/starts; sleep 0.3; touch /dev/shm/ready; exec sleep 100787",
+                           readyCmd="test -e /dev/shm/ready")), ("ready", None))
+
+    def created(**fields):
+        status, box = w().e2b("POST", "/v2/sandboxes", {"templateID": "again", **fields})
+        eq(status, 201, box)
+        return f"/sandboxes/{box['sandboxID']}", box["sandboxID"]
+
+    def seen(box):
+        """Returns how often the command was started, and whether it runs; and the id of the boot."""
+        out = w().run(box, ["sh", "-c", "wc -l </tmp/starts; ls /dev/shm; grep -lx sleep /proc/[0-9]*/comm | wc -l; cat /proc/sys/kernel/random/boot_id"])
+        return out["stdout"].splitlines()[:3], out["stdout"].splitlines()[3]
+
+    def connected(at, **fields):
+        status, box = w().e2b("POST", f"/v2{at}/connect", fields)
+        eq(status, 201, box)
+
+    at, box = created()
+    starts, boot = seen(box)
+    eq(starts, ["1", "ready", "1"])
+    eq(w().e2b("POST", f"{at}/pause", {})[0], 204)
+    connected(at)
+    eq(seen(box), (starts, boot))  # positive control: its processes continue
+    n = 1
+    for memory, fields in ((False, {}), (True, {"memory": False}), (False, {"memory": False})):
+        eq(w().e2b("POST", f"{at}/pause", {"memory": memory})[0], 204)
+        connected(at, **fields)
+        n, before = n + 1, boot
+        again, boot = seen(box)
+        eq(again, [str(n), *starts[1:]], (memory, fields))
+        ok(boot != before, "another boot")
+    # Of several clients, one starts it.
+    eq(w().e2b("POST", f"{at}/pause", {"memory": False})[0], 204)
+    with ThreadPoolExecutor(4) as pool:
+        answers = [x[0] for x in pool.map(lambda _: w().e2b("POST", f"/v2{at}/connect", {}), range(4))]
+    eq((set(answers) <= {200, 201}, seen(box)[0]), (True, [str(n + 1), *starts[1:]]), answers)
+    eq(w().e2b("DELETE", at)[0], 204)
+    at, box = created(timeout=2, autoPause=True, autoPauseMemory=False)
+    until(lambda: w().e2b("GET", at)[1]["state"] == "paused", "the pause at its end")
+    eq(w().e2b("GET", at)[1]["pauseMode"], "filesystem")
+    connected(at, timeout=100)
+    eq(seen(box)[0], ["2", *starts[1:]])
+    eq(w().e2b("DELETE", at)[0], 204)
+    until(lambda: not runs("sleep 100787"), "the end of the commands")
 
 
 @test
@@ -223,6 +273,7 @@ def other_tenants_find_nothing():
 
 @test
 def uploads_need_their_url():
+    _, other = w().key_of(), w().key_of("other")
     template, build = w().request("uploads")
     status, answer = w().e2b("GET", f"/templates/{template}/files/{HASH}")
     eq((status, answer["present"]), (201, False))
@@ -241,12 +292,10 @@ def uploads_need_their_url():
     eq(w().e2b("POST", f"/v2/templates/{template}/builds/{build}", {"fromTemplate": "base", "steps": [step]})[0], 400)
     eq(w().e2b("GET", f"/templates/{template}/files/{'x' * 64}")[0], 400)
     eq(put(path, b"this is not an archive"), 200)
-    eq(w().e2b("POST", f"/v2/templates/{template}/builds/{build}", {"fromTemplate": "base", "steps": [step]})[0], 202)
-    where = f"/templates/{template}/builds/{build}"
-    eq((w().ended(where)[0], w().ended(where)[1]["step"]), ("error", "1"))
+    status, answer = w().e2b("POST", f"/v2/templates/{template}/builds/{build}", {"fromTemplate": "base", "steps": [step]})
+    eq((status, "step 1: what was uploaded is not an archive" in answer["message"]), (400, True), answer)
     eq(put(path), 200)  # positive control, and it replaces the other
     eq(w().e2b("GET", f"/templates/{template}/files/{HASH}")[1]["present"], True)
-    other = w().key_of("other")
     eq(w().e2b("GET", f"/templates/{w().request('uploads', other)[0]}/files/{HASH}", secret=other)[1]["present"], False)
     template, build = w().request("uploads")
     eq(w().e2b("POST", f"/v2/templates/{template}/builds/{build}", {"fromTemplate": "base", "steps": [step]})[0], 202)

@@ -133,7 +133,7 @@ def numbers_in_api_errors_and_words_in_rpc_errors():
     eq(r.json()["message"], 'Sandbox "000000000000" doesn\'t exist or you don\'t have access to it')
     eq(r.headers["content-type"], "application/json")
     for method, path, body, status in (
-            ("POST", "/v2/sandboxes", {"templateID": 1}, 400), ("POST", "/v2/sandboxes", {"timeout": 0}, 400),
+            ("POST", "/v2/sandboxes", {"templateID": 1}, 400), ("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 0}, 400),
             ("POST", "/v2/sandboxes", {"templateID": "no-such-template"}, 404), ("PUT", "/v2/sandboxes", {}, 405),
             ("POST", "/sandboxes/000000000000/pause", {}, 404), ("DELETE", "/sandboxes/000000000000", None, 404)):
         r = control(method, path, body)
@@ -410,7 +410,7 @@ def each_version_has_its_default_time():
 
 @test
 def refusals_that_will_not_heal_say_so():
-    r = control("POST", "/v2/sandboxes", {"timeout": -1})
+    r = control("POST", "/v2/sandboxes", {"templateID": "base", "timeout": -1})
     eq((r.status, r.headers.get("should-retry"), r.headers.get("retry-after")), (400, "false", None))
 
 
@@ -577,7 +577,7 @@ def a_restriction_does_not_open_the_network():
     eq(policy(network={"denyOut": ["1.1.1.1"]}), "loopback")
     eq(policy(network={"allowOut": ["example.com"]}), [["example.com"], []])
     eq(policy(allow_internet_access=True, network={"denyOut": ["1.1.1.1"]}), [[{"public": True}], ["1.1.1.1"]])
-    r = control("POST", "/v2/sandboxes", {"allow_internet_access": True, "network": {"allow_internet_access": False}})
+    r = control("POST", "/v2/sandboxes", {"templateID": "base", "allow_internet_access": True, "network": {"allow_internet_access": False}})
     eq(r.status, 400, r)
 
 
@@ -600,12 +600,34 @@ def settings_that_are_not_supported_are_refused():
         for timeout in ("abc", "-1", "1.5", "9" * 30):
             r = rpc(box, "process.Process/List", {}, **{"Connect-Timeout-Ms": timeout})
             eq((r.status, r.json()["code"]), (400, "invalid_argument"), timeout)
-        r = stream(box, "process.Process/Start", command("true"), **{"Content-Type": "application/connect+proto"})
-        eq([(f, m["error"]["code"]) for f, m in r.messages()], [(2, "unimplemented")])
         r = stream(box, "process.Process/Start", command("true"), **{"Connect-Content-Encoding": "gzip"})
         eq([(f, m["error"]["code"]) for f, m in r.messages()], [(2, "unimplemented")])
         eq(ask("GET", "/files?path=a%00b", None, plane(box)).status, 400)
         eq(control("GET", "/v2/sandboxes?template=a:b").status, 400)
+
+
+@test
+def a_request_has_the_type_of_its_method_and_one_message():
+    with sandbox() as box:
+        for method, types, wanted in (("process.Process/List", ("application/proto", "application/connect+json", "text/plain", "application/jsonx", ""),
+                                       "application/json"),
+                                      ("filesystem.Filesystem/WatchDir", ("application/connect+proto", "application/json", "text/plain", ""), STREAM),
+                                      ("process.Process/StreamInput", ("application/json", ""), STREAM),
+                                      ("process.Process/Start", ("application/connect+proto", "application/json", ""), STREAM)):
+            for kind in types:
+                body = framed(command("touch /tmp/never")) if wanted == STREAM else b"{}"
+                r = ask("POST", f"/{method}", body, plane(box, **({"Content-Type": kind} if kind else {})))
+                eq((r.status, r.headers.get("accept-post"), r.json()["code"]), (415, wanted, "invalid_argument"), f"{method} {kind!r}")
+        for kind in ("application/json", "Application/JSON; charset=utf-8"):  # positive controls
+            eq(rpc(box, "process.Process/List", {}, **{"Content-Type": kind}).status, 200, kind)
+        eq(stream(box, "process.Process/Start", command("true"), **{"Content-Type": f"{STREAM}; charset=utf-8"}).messages()[-1], (2, {}))
+        two = framed(command("touch /tmp/first")) + framed(command("touch /tmp/second"))
+        r = ask("POST", "/process.Process/Start", two, plane(box, **{"Content-Type": STREAM}))
+        eq([(f, m["error"]["code"]) for f, m in r.messages()], [(2, "invalid_argument")])
+        for body in (b"{}{}", b'{"path":"/"} {"path":"/"}', b"{} x"):
+            r = ask("POST", "/filesystem.Filesystem/Stat", body, plane(box, **{"Content-Type": "application/json"}))
+            eq((r.status, r.json()["code"]), (400, "invalid_argument"), body)
+        eq(run(box, "ls /tmp"), "", "a command of a refused request has run")
 
 
 @test

@@ -128,9 +128,9 @@ def a_mount_needs_a_volume_and_a_path_that_is_clear():
                    *([{"name": "mounted", "path": p}] for p in ("a", "", "/", "/a/", "/a//b", "/a/../b", "/./a", "/a/..")),
                    [{"name": "mounted", "path": "/a"}, {"name": "mounted", "path": "/a"}],
                    [{"name": "mounted", "path": "/a", "size": 1}]):
-        status, body = w().call("POST", "/v2/sandboxes", {"volumeMounts": mounts}, X_API_Key=key)
+        status, body = w().call("POST", "/v2/sandboxes", {"templateID": "base", "volumeMounts": mounts}, X_API_Key=key)
         eq((status, body["code"]), (400, 400), f"{mounts}: {body}")
-    status, box = w().call("POST", "/v2/sandboxes", {"volumeMounts": [
+    status, box = w().call("POST", "/v2/sandboxes", {"templateID": "base", "volumeMounts": [
         {"name": "mounted", "path": "/a"}, {"name": "mounted", "path": "/..b"}]}, X_API_Key=key)
     eq(status, 201, box)
     shown = [x["volumeMounts"] for x in w().call("GET", "/v2/sandboxes", X_API_Key=key)[1]]

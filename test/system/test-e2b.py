@@ -108,7 +108,7 @@ def what_is_not_served_is_refused_and_counted():
 def lists_have_an_order_and_pages():
     made = []
     for i in range(5):
-        status, box = ask("POST", "/v2/sandboxes", {"metadata": {"list": "1", "i": str(i)}}, X_API_Key=key())
+        status, box = ask("POST", "/v2/sandboxes", {"templateID": "base", "metadata": {"list": "1", "i": str(i)}}, X_API_Key=key())
         eq(status, 201)
         made.append(box["sandboxID"])
 
@@ -139,10 +139,10 @@ def lists_have_an_order_and_pages():
 
 @test
 def no_timeout_is_longer_than_the_service_allows():
-    status, box = ask("POST", "/v2/sandboxes", {"timeout": 60}, X_API_Key=key())
+    status, box = ask("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 60}, X_API_Key=key())
     eq(status, 201)
     path, year = f"/sandboxes/{box['sandboxID']}", 365 * 86400
-    for route, body in (("/v2/sandboxes", {"timeout": year + 1}), (f"{path}/timeout", {"timeout": year + 1}),
+    for route, body in (("/v2/sandboxes", {"templateID": "base", "timeout": year + 1}), (f"{path}/timeout", {"timeout": year + 1}),
                         (f"{path}/connect", {"timeout": year + 1}), (f"{path}/fork", {"timeout": year + 1})):
         status, answer = ask("POST", route, body, X_API_Key=key())
         eq((status, answer.get("message")), (400, "Timeout cannot be greater than 8760 hours"), route)
@@ -156,7 +156,7 @@ def no_timeout_is_longer_than_the_service_allows():
 @test
 def keys_reach_only_the_sandboxes_of_their_tenant():
     mine, other = key(), key(tenant="other")
-    status, box = ask("POST", "/v2/sandboxes", {}, X_API_Key=mine)
+    status, box = ask("POST", "/v2/sandboxes", {"templateID": "base"}, X_API_Key=mine)
     eq(status, 201)
     path = f"/sandboxes/{box['sandboxID']}"
     routes = [("GET", path), ("DELETE", path), ("POST", f"{path}/pause"), ("POST", f"{path}/connect"),
@@ -170,7 +170,7 @@ def keys_reach_only_the_sandboxes_of_their_tenant():
     eq([x for x in ask("GET", "/v2/sandboxes", X_API_Key=other)[1] if x["sandboxID"] == box["sandboxID"]], [])
     eq(len([x for x in ask("GET", "/v2/sandboxes", X_API_Key=mine)[1] if x["sandboxID"] == box["sandboxID"]]), 1)
     # The access token of one sandbox is not that of another.
-    status, theirs = ask("POST", "/v2/sandboxes", {}, X_API_Key=other)
+    status, theirs = ask("POST", "/v2/sandboxes", {"templateID": "base"}, X_API_Key=other)
     eq(status, 201)
     plane = {"E2b_Sandbox_Id": box["sandboxID"], "E2b_Sandbox_Port": "49983"}
     listing = ("POST", "/process.Process/List", {})
@@ -184,7 +184,7 @@ def keys_reach_only_the_sandboxes_of_their_tenant():
 @test
 def ports_of_sandboxes_of_other_apis_need_a_token():
     serve = "import http.server as h; h.HTTPServer(('', 8080), h.SimpleHTTPRequestHandler).serve_forever()"
-    status, box = ask("POST", "/v2/sandboxes", {}, X_API_Key=key())
+    status, box = ask("POST", "/v2/sandboxes", {"templateID": "base"}, X_API_Key=key())
     eq(status, 201)
     plain = w().create()
     for sandbox in (box["sandboxID"], plain):
@@ -203,9 +203,9 @@ def ports_of_sandboxes_of_other_apis_need_a_token():
 
 @test
 def a_paused_sandbox_has_no_end():
-    status, box = ask("POST", "/v2/sandboxes", {"timeout": 2}, X_API_Key=key())
+    status, box = ask("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 2}, X_API_Key=key())
     eq(status, 201)
-    status, short = ask("POST", "/v2/sandboxes", {"timeout": 2}, X_API_Key=key())
+    status, short = ask("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 2}, X_API_Key=key())
     eq(status, 201)
     path = f"/sandboxes/{box['sandboxID']}"
     eq(ask("POST", f"{path}/pause", {}, X_API_Key=key())[0], 204)
@@ -218,18 +218,18 @@ def a_paused_sandbox_has_no_end():
 @test
 def a_repeated_creation_creates_one_sandbox():
     headers = {"X_API_Key": key(), "Idempotency_Key": "abc-1"}
-    first = ask("POST", "/v2/sandboxes", {"metadata": {"a": "1"}}, **headers)
-    again = ask("POST", "/v2/sandboxes", {"metadata": {"a": "1"}}, **headers)
+    first = ask("POST", "/v2/sandboxes", {"templateID": "base", "metadata": {"a": "1"}}, **headers)
+    again = ask("POST", "/v2/sandboxes", {"templateID": "base", "metadata": {"a": "1"}}, **headers)
     eq((first[0], again[0]), (201, 201))
     eq(first[1]["sandboxID"], again[1]["sandboxID"])
-    status, body = ask("POST", "/v2/sandboxes", {"metadata": {"a": "2"}}, **headers)
+    status, body = ask("POST", "/v2/sandboxes", {"templateID": "base", "metadata": {"a": "2"}}, **headers)
     eq((status, body["error_code"]), (422, "idempotency_request_mismatch"))
     eq(ask("DELETE", f"/sandboxes/{first[1]['sandboxID']}", X_API_Key=headers["X_API_Key"])[0], 204)
 
 
 @test
 def a_client_connects_again_after_a_restart():
-    status, box = ask("POST", "/v2/sandboxes", {}, X_API_Key=key())
+    status, box = ask("POST", "/v2/sandboxes", {"templateID": "base"}, X_API_Key=key())
     eq(status, 201)
     plane = {"E2b_Sandbox_Id": box["sandboxID"], "E2b_Sandbox_Port": "49983", "X_Access_Token": box["envdAccessToken"]}
     exec_id = w().exec(box["sandboxID"], ["sleep", "1000"])

@@ -48,7 +48,7 @@ epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd execve execvp faccessat f
 fdatasync fdopen fdopendir flock fopen64 fork fsconfig fsetxattr fsmount fsopen fspick fstat64 fstatat64 fstatfs64 fstatvfs64 fsync
 ftruncate64 getpeername getrandom getsockname getsockopt inotify_add_watch inotify_init1 inotify_rm_watch ioctl kill linkat listen lseek64
 lstat64 madvise memfd_create mkdir mkdirat mknod mknodat mlock mmap64 mount mount_setattr move_mount mremap msync munmap nanosleep open64
-open_by_handle_at open_tree openat64 opendir pidfd_getfd pidfd_open pidfd_send_signal pipe2 poll posix_spawn posix_spawnp ppoll prctl pread64
+name_to_handle_at open_by_handle_at open_tree openat64 opendir pidfd_getfd pidfd_open pidfd_send_signal pipe2 poll posix_spawn posix_spawnp ppoll prctl pread64
 preadv preadv2 process_vm_readv pthread_create pwrite64 pwritev pwritev2 read readlink readlinkat readv realpath recv recvfrom recvmmsg recvmsg
 rename renameat renameat2 rmdir send sendfile64 sendmmsg sendmsg sendto setgroups sethostname setns setresgid setresuid setrlimit64 setsid
 setsockopt shutdown signalfd socket socketpair splice stat64 statfs64 statvfs64 symlinkat sync_file_range syncfs syscall tee timerfd_create

@@ -8,6 +8,7 @@ import concurrent.futures
 import fcntl
 import json
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -261,6 +262,38 @@ def a_request_that_ends_early_leaves_no_file():
         pass
     until(lambda: [e["path"] for e in w.get("/v1/volumes/data/files/list", query={"path": "/"})["entries"]]
           == ["/lost+found"], "the temporary file is removed")
+    drop("data")
+
+
+@test
+def an_upload_to_a_killed_service_leaves_no_file():
+    make("data")
+    url, listed = "/v1/volumes/data/files", lambda: sorted(e["path"] for e in w.get(f"{url}/list", query={"path": "/"})["entries"])
+    w.ask("PUT", url, b"old", query={"path": "/old"}, status=200)
+    sent = []
+    for name in ("new", "old"):
+        sent.append(socket.socket(socket.AF_UNIX))
+        sent[-1].connect(w.socket)
+        sent[-1].sendall(f"PUT {url}?path=/{name} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n".encode() + b"x" * 65536)
+
+    def open_files():
+        """Returns the sizes of files that the api has open, and that have no name."""
+        fds = f"/proc/{w.api}/fd"
+        return [os.stat(f"{fds}/{fd}").st_size for fd in os.listdir(fds)
+                if os.path.lexists(f"{fds}/{fd}") and os.readlink(f"{fds}/{fd}").endswith("(deleted)")]
+
+    until(lambda: open_files().count(65536) == 2, "the uploads")  # positive control
+    eq(listed(), ["/lost+found", "/old"])
+    w.kill("api", "warden")
+    w.start()
+    for s in sent:
+        s.close()
+    eq(listed(), ["/lost+found", "/old"])
+    eq(w.ask("GET", url, query={"path": "/old"}, status=200).body, b"old")
+    for name in ("new", "old"):
+        w.ask("PUT", url, b"whole", query={"path": f"/{name}"}, status=200)
+        eq(w.ask("GET", url, query={"path": f"/{name}"}, status=200).body, b"whole")
+    eq(listed(), ["/lost+found", "/new", "/old"])
     drop("data")
 
 

@@ -15,6 +15,7 @@ import select
 import socket
 import struct
 import sys
+import tarfile
 import termios
 import threading
 import time
@@ -484,9 +485,12 @@ def a_pull_that_waits_for_others_can_be_interrupted():
     path = f"{folder()}/x.tar"
     with open(path, "wb") as f:
         f.write(tar({"f": "x"}))
+    saved = f"{folder()}/saved.tar"
+    with tarfile.open(saved, "w") as t:
+        t.add(layout(f"{folder()}/layout", {"waited:1": image}), ".")
     with open(f"{s.path}/images/lock", "rb+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for args in (("pull", ref), ("import", path), ("load", path)):
+        for args in (("pull", ref), ("import", path), ("load", saved)):
             interrupted(s, s.start("image", *args), args[0])
         fcntl.flock(lock, fcntl.LOCK_SH)  # no garbage collection can run now
         with open(f"{s.path}/layers/.lock-{image.layers[1].diff_id[7:]}", "w", encoding="ascii") as layer:

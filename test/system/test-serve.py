@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -683,6 +684,44 @@ def parts_of_sandboxes_are_prepared_in_advance():
         s.create()
         got = figures(s)
         eq((got["warren_parts_taken_total"], got["warren_parts_missed_total"], s.parts()), (0, 1, set()), "without")
+
+
+@test
+def prepared_parts_keep_no_filesystem_of_the_machine():
+    def parent(pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            return int(f.read().rpartition(")")[2].split()[1])
+        return 0
+
+    def users(path, of):
+        """Returns how many descendants of the process have their own mounts, and how many of them have one at the path."""
+        seen, using, own = 0, 0, os.readlink("/proc/self/ns/mnt")
+        for pid in (int(x) for x in os.listdir("/proc") if x.isdigit()):
+            at = parent(pid)
+            while at not in (0, of):
+                at = parent(at)
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/mountinfo", encoding="ascii") as f:
+                if at == of and os.readlink(f"/proc/{pid}/ns/mnt") != own:
+                    seen += 1
+                    using += any(line.split()[4].endswith(path) for line in f)
+        return seen, using
+
+    mounted = tempfile.mkdtemp(prefix="warren-mounted-")
+    subprocess.run(["mount", "-t", "tmpfs", "warren-test", mounted], check=True)
+    try:
+        # Positive control: a process with copies of the mounts.
+        with subprocess.Popen(["sh", "-c", "unshare --mount --propagation private sleep 300; :"]) as other:
+            until(lambda: users(mounted, other.pid) == (1, 1), lambda: f"{users(mounted, other.pid)}")
+            subprocess.run(["pkill", "-P", str(other.pid)], check=True)
+        with World("--pool-min", "2", "--pool-max", "2") as s:
+            until(lambda: len(s.parts()) == 2, "the parts")
+            # Each part is init and the process that mounts.
+            until(lambda: (lambda n, using: n >= 4 and not using)(*users(mounted, s.warden)), lambda: f"{users(mounted, s.warden)}")
+            box = s.create()
+            eq(s.run(box, command="ls /dev /proc/self/status >/dev/null && echo x >/tmp/f && cat /tmp/f")["stdout"], "x\n")
+    finally:
+        subprocess.run(["umount", mounted], check=True)
+        os.rmdir(mounted)
 
 
 @test

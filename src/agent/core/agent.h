@@ -120,7 +120,7 @@ struct init {
 	bool gates;     /* init only: see struct proto_spawn */
 	bool workers;   /* init only: see struct proto_worker */
 	bool files;     /* init only: see PROTO_SPAWN_FILE */
-	bool is_worker; /* this process is a file worker, not init */
+	bool is_worker; /* a file worker or the guest agent, which only serve files */
 	bool saved;     /* shim only: checkpointed, or about to be (checkpoint.c) */
 	uint32_t last_exec;
 	uint64_t oom_kills;

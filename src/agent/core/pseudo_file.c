@@ -6,9 +6,8 @@
  * reads it. So a file worker reads it, and its client gets a copy.
  *
  * In /proc, the files of a process show its memory and its descriptors, and a worker
- * would find its own there, which code in the sandbox must not see. So only files that
- * belong to no process are read. Their path is that of the descriptor: no link can hide
- * it.
+ * would find its own there, which code in the sandbox must not see. So only some of them
+ * are read (proc_path.h). Their path is that of the descriptor: no link can hide it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,22 +17,22 @@
 #include <sys/statfs.h>
 
 #include "agent/core/agent.h"
+#include "agent/core/proc_path.h"
 
 #define COPY_MAX (1U << 20)
 
-/* Return whether the open file is in /proc, but not of a process. */
-static bool pseudo_file_of_no_process(int fd)
+/* Return whether the open file is one of /proc that may be read. */
+static bool pseudo_file_may_read(int fd)
 {
-	static const char proc[] = "/proc/";
 	static char path[4096];
 	long n = SYS_4(SYS_readlinkat, AT_FDCWD, files_name_of(fd), path, sizeof(path));
+	int own = (int)SYS_0(SYS_getpid);
 
-	if (n <= (long)sizeof(proc) - 1 || n == (long)sizeof(path))
+	if (n <= 0 || n == (long)sizeof(path))
 		return false;
-	for (size_t i = 0; i < sizeof(proc) - 1; i++)
-		if (path[i] != proc[i])
-			return false;
-	return path[sizeof(proc) - 1] < '0' || path[sizeof(proc) - 1] > '9';
+	path[n] = '\0';
+	/* The guest agent may be pid 1, which every process in the sandbox can see. */
+	return proc_path_may_read(path, own == 1 ? 0 : own);
 }
 
 static long pseudo_file_write(int fd, const char *data, size_t n)
@@ -91,7 +90,7 @@ long pseudo_file_replace(int fd, int flags)
 
 	if (!proc && !(reads && pseudo_file_is(fs.f_type)))
 		return fd;
-	if (!unknown && reads && (!proc || pseudo_file_of_no_process(fd)))
+	if (!unknown && reads && (!proc || pseudo_file_may_read(fd)))
 		r = pseudo_file_copy(fd);
 	sys_close(fd);
 	return r;

@@ -82,6 +82,7 @@ void guest_server_run(const char *socket)
 	}
 	sys_close(root);
 	init.listener = -1;
+	init.is_worker = true;
 	init.conns[0].fd = (int)fd;
 	conn_send(0, &ready, sizeof(ready), NULL, 0);
 	for (;;) {

@@ -129,7 +129,7 @@ static bool content_path(struct call *c, struct warden_proto_volume *m)
 static int content_number(struct call *c, const char *name, uint64_t max, uint32_t *ret)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
-	char text[32];
+	char text[E2B_NUMBER_MAX + 1];
 	uint64_t n = 0;
 
 	if (!e2b_query(c, name, text, sizeof(text)))
@@ -156,7 +156,7 @@ static bool content_attributes(struct call *c, struct warden_proto_volume *m,
 		{ "gid", WIRE_VOLUME_SET_GID, CONTENT_UID, &m->gid, UINT32_MAX - 1 },
 		{ "mode", WIRE_VOLUME_SET_MODE, mode, &m->mode, 07777 },
 	};
-	char force[8];
+	char force[E2B_WORD_MAX + 1];
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		int r = content_number(c, all[i].name, all[i].max, all[i].to);

@@ -229,9 +229,11 @@ static void context_start(struct e2b_context *x)
 	struct sandbox *sandbox = sandbox_find(s, NULL, x->sandbox);
 	const char *template = sandbox ? e2b_label(sandbox, E2B_LABEL_TEMPLATE) : NULL;
 	char id[64], from[512], tool[64];
-	const char *argv[16], *env[] = { "E2B_SANDBOX=true", id, from, NULL };
+	const char *argv[16];
+	const char *env[] = { "E2B_SANDBOX=true", E2B_EVENTS_ENV, id, from, NULL };
 	struct exec_start start = { .argv = argv,
 				    .env = env,
+				    .account = true,
 				    .input = true,
 				    .hold = true,
 				    .cwd = x->is_default ? NULL : x->cwd,

@@ -21,8 +21,8 @@
 
 #define READ_MAX        65536 /* a record of the journal has at most this size */
 #define PIECES_PER_TURN 8
-#define PUSH_MAX        (256U << 10)               /* bytes of a long line in one turn */
-#define ENDLESS_MIN     (4 * CODE_KERNEL_LINE_MAX) /* bytes of a line that does not end */
+#define PUSH_MAX        (256U << 10)                       /* bytes of a line per turn */
+#define ENDLESS_MIN     ((size_t)4 * CODE_KERNEL_LINE_MAX) /* bytes of an endless line */
 
 enum event_kind {
 	EVENT_KIND_OTHER, /* for the client */

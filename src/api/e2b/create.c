@@ -16,9 +16,8 @@
 #include "base/parse.h"
 #include "config/config.h"
 
-#define DEFAULT_TEMPLATE "base"
-#define TIMEOUT_V1       15 /* seconds, if the request does not say */
-#define TIMEOUT_V2       300
+#define TIMEOUT_V1 15 /* seconds, if the request does not say */
+#define TIMEOUT_V2 300
 
 struct creation {
 	struct call *call;
@@ -88,18 +87,24 @@ static void create_put_kept(struct call *c, json_t *out, const char *name)
 	json_decref(labels);
 }
 
+/* The length of the name without the tag that everything has. */
+static size_t create_plain_length(const char *name)
+{
+	size_t n = strlen(name), tag = strlen(":default");
+
+	return n > tag && strcmp(name + n - tag, ":default") == 0 ? n - tag : n;
+}
+
 /* Put the template of the request into the request for v1. */
 static int create_put_template(struct call *c, json_t *out, struct create_template *t,
 			       struct warren_error *err)
 {
 	const char *name = t->name;
-	size_t n = strlen(name), tag = strlen(":default");
 	char plain[257];
 	int r;
 
-	if (n > tag && strcmp(name + n - tag, ":default") == 0)
-		n -= tag;
-	(void)snprintf(plain, sizeof(plain), "%.*s", (int)n, name);
+	(void)snprintf(plain, sizeof(plain), "%.*s", (int)create_plain_length(name),
+		       name);
 	if (json_object_get(c->v1->config->templates, plain))
 		return json_object_set_new(out, "template", json_string(plain));
 	r = e2b_put_template(c, out, name, t->id, t->alias, &t->start, err);
@@ -165,12 +170,46 @@ static int create_internet(const struct body *body, const struct body *network)
 	return body_has(body, field) ? body_bool(body, field) : -1;
 }
 
-static int create_put_network(const struct body *body, json_t *out, struct api_error *err)
+/*
+ * What the request denies, it denies of what the template in the configuration allows. 1:
+ * the template allows every public address; -1: it says nothing, or the request denies
+ * nothing; -EBADMSG: refused.
+ */
+static int create_internet_of_template(struct call *c, const struct body *network,
+				       struct api_error *err)
 {
+	const char *name = body_text(&c->body, "templateID");
+	char plain[257];
+	json_t *policy;
+
+	(void)snprintf(plain, sizeof(plain), "%.*s", (int)create_plain_length(name),
+		       name);
+	policy = json_object_get(json_object_get(c->v1->config->templates, plain),
+				 "network");
+	if (json_array_size(body_json(network, "denyOut")) == 0 || !policy)
+		return -1;
+	if (e2b_network_is_public(policy))
+		return 1;
+	if (json_array_size(json_object_get(policy, "allow")) == 0 ||
+	    json_array_size(body_json(network, "allowOut")) > 0)
+		return -1;
+	return create_refuse(err, "network.denyOut",
+			     "the template allows only some hosts: list in allowOut what "
+			     "the sandbox may reach");
+}
+
+static int create_put_network(struct call *c, json_t *out, struct api_error *err)
+{
+	const struct body *body = &c->body;
 	struct body network = body_object(body, "network");
 	json_t *value = NULL;
 	int internet = create_internet(body, &network);
 	int r;
+
+	if (internet < 0)
+		internet = create_internet_of_template(c, &network, err);
+	if (internet < -1)
+		return internet;
 
 	if (body_has(body, "allow_internet_access") &&
 	    body_bool(body, "allow_internet_access") != internet)
@@ -446,14 +485,12 @@ static int create_read(struct call *c, int64_t timeout, json_t *request, struct 
 	if (r == 0)
 		r = create_put_lifecycle(&c->body, request, err);
 	if (r == 0)
-		r = create_put_network(&c->body, request, err);
+		r = create_put_network(c, request, err);
 	if (r == 0)
 		r = create_put_volumes(&c->body, request, err);
 	if (r < 0)
 		return r;
-	template->name = body_has(&c->body, "templateID")
-				 ? body_text(&c->body, "templateID")
-				 : DEFAULT_TEMPLATE;
+	template->name = body_text(&c->body, "templateID");
 	r = create_put_template(c, request, template, &why);
 	if (why.code == ENOENT)
 		return create_refuse_missing(c, template->name, err);

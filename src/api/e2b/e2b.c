@@ -22,9 +22,8 @@
 #include "base/parse.h"
 #include "config/config.h"
 
-#define KEY_NAME      "e2b_key"
-#define KEY_BYTES     32
-#define E2B_QUERY_MAX 8192 /* the longest value of a parameter */
+#define KEY_NAME  "e2b_key"
+#define KEY_BYTES 32
 
 int e2b_open(struct e2b *e, struct v1 *v1, struct warren_error *err)
 {
@@ -52,6 +51,7 @@ void e2b_close(struct e2b *e)
 {
 	e2b_forget_processes(e);
 	e2b_forget_watchers(e);
+	e2b_forget_starting(e);
 	e2b_forget_contexts(e);
 }
 
@@ -98,37 +98,6 @@ const char *e2b_label(const struct sandbox *sandbox, const char *key)
 		if (strcmp(row->labels[i].key, key) == 0)
 			return row->labels[i].value;
 	return NULL;
-}
-
-bool e2b_query(const struct call *c, const char *name, char *ret, size_t size)
-{
-	static char value[E2B_QUERY_MAX]; /* of any parameter; there is one thread */
-	const char *at = c->req->query;
-	char key[64];
-
-	ret[0] = '\0';
-	while (at && http_query_next(&at, key, sizeof(key), value, sizeof(value)) == 1) {
-		if (strcmp(key, name) != 0)
-			continue;
-		if (strlen(value) >= size)
-			return false;
-		(void)strcpy(ret, value);
-		return true;
-	}
-	return false;
-}
-
-/* Can the whole query be read? No parameter that the service knows is longer. */
-static bool e2b_query_is_valid(const struct http_request *req)
-{
-	static char value[E2B_QUERY_MAX]; /* there is one thread */
-	const char *at = req->query;
-	char key[64];
-	int r = 1;
-
-	while (at && r == 1)
-		r = http_query_next(&at, key, sizeof(key), value, sizeof(value));
-	return r >= 0;
 }
 
 void e2b_ignore(void *ctx UNUSED, int r UNUSED, const struct warren_error *err UNUSED)
@@ -429,9 +398,9 @@ static int e2b_admit_control(struct call *c, struct api_error *err)
 	if (!op)
 		return e2b_missing(c, other, err);
 	e2b_use_op(c, op);
-	if (!e2b_query_is_valid(req))
-		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "the query is not valid, or too long");
+	r = e2b_query_check(req, err);
+	if (r < 0)
+		return r;
 	r = op->caller ? op->caller(c, err) : op->op.scope ? control_caller(c, err) : 0;
 	http_known(c->req, r == 0 && c->caller.token[0]);
 	if (r == 0)
@@ -482,25 +451,26 @@ static bool is_other_than(const char *text, const char *wanted)
 	return text && strcasecmp(text, wanted) != 0;
 }
 
+/* Is the body of an RPC what its method needs? As in Connect, a type is never guessed. */
+static bool check_rpc_type(const char *type, enum e2b_form form)
+{
+	const char *wanted = form == E2B_STREAM ? E2B_STREAM_TYPE : E2B_UNARY_TYPE;
+	size_t n = type ? strcspn(type, "; \t") : 0;
+
+	return n == strlen(wanted) && strncasecmp(type, wanted, n) == 0;
+}
+
 /* Settings of the protocol that are not supported are refused. */
-static int check_rpc_headers(const struct http_request *req, const struct e2b_op *op,
-			     struct api_error *err)
+static int check_rpc_headers(const struct http_request *req, struct api_error *err)
 {
 	const char *timeout = http_header(req, "Connect-Timeout-Ms");
-	const char *type = http_header(req, "Content-Type");
 
-	if (!e2b_query_is_valid(req))
-		return api_error_set(err, API_ERR_INVALID_REQUEST,
-				     "the query is not valid, or too long");
+	if (e2b_query_check(req, err) < 0)
+		return -EBADMSG;
 	if (timeout && (strlen(timeout) > 10 || !*timeout ||
 			strspn(timeout, "0123456789") != strlen(timeout)))
 		return api_error_set(err, API_ERR_INVALID_REQUEST,
 				     "Connect-Timeout-Ms: must have 1 to 10 digits");
-	if (op->form == E2B_STREAM && type &&
-	    strncasecmp(type, "application/connect+", 20) == 0 &&
-	    strncasecmp(type + 20, "json", 4) != 0)
-		return api_error_set(err, API_ERR_NOT_SUPPORTED,
-				     "only messages in JSON are supported");
 	if (is_other_than(http_header(req, "Connect-Content-Encoding"), "identity"))
 		return api_error_set(err, API_ERR_NOT_SUPPORTED,
 				     "compressed messages are not supported");
@@ -537,7 +507,12 @@ static int e2b_admit_data(struct call *c, const struct target *t, struct api_err
 	}
 	if (!op)
 		return e2b_missing(c, other, err);
-	if (t->port == ENVD_PORT && check_rpc_headers(req, op, err) < 0)
+	if (t->port == ENVD_PORT && (op->form == E2B_STREAM || op->form == E2B_UNARY) &&
+	    !check_rpc_type(http_header(req, "Content-Type"), op->form)) {
+		e2b_refuse_type(c, op->form);
+		return -EBADMSG;
+	}
+	if (t->port == ENVD_PORT && check_rpc_headers(req, err) < 0)
 		return -EBADMSG;
 	/* The handlers of v1 expect the sandbox first, and then what the path names. */
 	c->route.param[1] = c->route.n_params > 0 ? c->route.param[0] : "";
@@ -593,10 +568,10 @@ static void e2b_on_resumed(void *ctx, int r, const struct warren_error *err)
 
 	if (r < 0 && sandbox)
 		e2b_without_end(c, sandbox);
-	if (waits && r < 0)
-		call_fail(c, err);
-	else if (waits && !sandbox)
+	if (waits && (!sandbox || sandbox_row(sandbox)->state == SANDBOX_DELETING))
 		e2b_refuse_gone(c);
+	else if (waits && r < 0)
+		call_fail(c, err);
 	else if (waits && e2b_renew(c, sandbox))
 		c->handler(c);
 	call_unref(c);

@@ -33,6 +33,7 @@
 struct v1;
 struct e2b_process;
 struct e2b_watcher;
+struct starting;
 struct e2b_context;
 struct loop_timer;
 
@@ -48,6 +49,7 @@ struct e2b {
 	char key[65]; /* the access tokens of sandboxes are derived from it */
 	struct e2b_process *processes[E2B_BUCKETS];
 	struct e2b_watcher *watchers;
+	struct starting *starting; /* sandboxes whose template is not ready yet */
 	struct e2b_context *contexts[E2B_BUCKETS];
 	struct loop_timer
 		*context_timer;         /* forgets contexts of sandboxes that are gone */

@@ -76,7 +76,7 @@ void envelope_begin(struct call *c)
 {
 	const struct http_header headers[] = {
 		{ "X-Request-Id", http_request_id(c->req) },
-		{ "Content-Type", "application/connect+json" },
+		{ "Content-Type", E2B_STREAM_TYPE },
 	};
 
 	if (c->answered)
@@ -93,7 +93,12 @@ static void envelope_on_body(struct http_request *req, const char *data, size_t 
 	struct api_error err = { 0 };
 	json_t *json = NULL;
 
-	if (envelope_take(&r, &data, &n) == 1)
+	int whole = envelope_take(&r, &data, &n);
+
+	if (whole == 1 && n > 0)
+		(void)api_error_set(&err, API_ERR_INVALID_REQUEST,
+				    "the body has more than one message");
+	else if (whole == 1)
 		json = envelope_parse(op->op.schema, r.body.data, r.body.len, &err);
 	else
 		(void)api_error_set(&err, API_ERR_INVALID_REQUEST,

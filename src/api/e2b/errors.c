@@ -166,7 +166,7 @@ static const char *rpc_code_of(int status)
 	return "internal";
 }
 
-static const char *rpc_code(const struct api_error *err)
+const char *e2b_rpc_code(const struct api_error *err)
 {
 	return err->code == API_ERR_FILE_EXISTS ? "already_exists"
 						: rpc_code_of(rest_status(err->code));
@@ -235,12 +235,12 @@ void e2b_end_stream(struct call *c, const char *code, const char *message)
 
 void e2b_show_unary(struct call *c, const struct api_error *err)
 {
-	show_unary(c, rpc_code(err), e2b_message(err));
+	show_unary(c, e2b_rpc_code(err), e2b_message(err));
 }
 
 void e2b_show_stream(struct call *c, const struct api_error *err)
 {
-	e2b_end_stream(c, rpc_code(err), e2b_message(err));
+	e2b_end_stream(c, e2b_rpc_code(err), e2b_message(err));
 }
 
 void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
@@ -265,6 +265,24 @@ void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
 		show_rest(c, code_status(code), NULL, text, 0);
 		break;
 	}
+}
+
+void e2b_refuse_type(struct call *c, enum e2b_form form)
+{
+	const char *wanted = form == E2B_STREAM ? E2B_STREAM_TYPE : E2B_UNARY_TYPE;
+	AUTO_BUF struct buf out = BUF_INIT(8192);
+	struct json j = { .out = &out };
+	const struct http_header headers[] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+		{ "Accept-Post", wanted },
+	};
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "Content-Type must be %s", wanted);
+	rpc_to_json(&j, NULL, NULL, "invalid_argument", text);
+	c->answered = true;
+	(void)http_respond(c->req, 415, headers, ARRAY_SIZE(headers), out.data, out.len);
 }
 
 bool e2b_refuse_user(struct call *c, const char *user, const struct warren_error *err)

@@ -218,11 +218,13 @@ void e2b_fs_remove(struct call *c)
 struct fs_list {
 	struct fs_call fs;
 	struct walk *walk;
-	struct file_target_op *finding;
+	struct file_resolve_op *finding;
 	struct fs_entry entry; /* of the walk */
 	struct buf out;
 	struct json json;
-	bool begun; /* the response has begun */
+	bool begun;    /* the response has begun */
+	bool resolves; /* file_resolve() was called, and may end at once */
+	bool resolved; /* it has */
 };
 
 static void fs_list_done(struct fs_call *f)
@@ -230,7 +232,7 @@ static void fs_list_done(struct fs_call *f)
 	struct fs_list *l = (struct fs_list *)f;
 
 	l->walk = walk_free(l->walk);
-	l->finding = file_target_free(l->finding);
+	l->finding = file_resolve_free(l->finding);
 	free(l->entry.metadata);
 	buf_done(&l->out);
 }
@@ -287,16 +289,18 @@ static void fs_list_next(struct fs_list *l)
 		walk_go_on(l->walk, say);
 }
 
-static void fs_list_on_target(void *ctx, struct file_target *t,
-			      const struct warren_error *err)
+static void fs_list_on_resolved(void *ctx, const struct file_resolved *r,
+				const struct warren_error *err)
 {
 	struct fs_list *l = ctx;
-	char clean[4096];
 
 	l->finding = NULL;
 	if (!err)
-		fs_resolved(&l->entry, t, clean);
-	fs_list_next(l);
+		fs_resolved(&l->entry, r);
+	/* The walk must not go on before it waits. */
+	l->resolved = l->resolves;
+	if (!l->resolves)
+		fs_list_next(l);
 }
 
 /* A file that is gone by now, or has changed, has no metadata. */
@@ -315,10 +319,15 @@ static enum walk_say fs_list_on_entry(void *ctx, const struct walk_entry *e)
 	struct fs_list *l = ctx;
 
 	l->entry = (struct fs_entry){ .is = e->found->is, .path = e->path };
-	if (S_ISLNK(l->entry.is.mode))
-		file_target_find(l->fs.fc.files, e->path, false, fs_list_on_target, l,
-				 &l->finding);
-	else if (l->entry.is.flags & PROTO_ENTRY_ATTRIBUTES)
+	l->resolved = false;
+	if (S_ISLNK(l->entry.is.mode)) {
+		l->resolves = true;
+		file_resolve(l->fs.fc.files, e->path, fs_list_on_resolved, l,
+			     &l->finding);
+		l->resolves = false;
+		return l->resolved ? fs_list_put(l) : WALK_WAIT;
+	}
+	if (l->entry.is.flags & PROTO_ENTRY_ATTRIBUTES)
 		files_stat_attributes(l->fs.fc.files, e->path, fs_list_on_attributes, l);
 	else
 		return fs_list_put(l);

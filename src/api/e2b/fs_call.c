@@ -21,7 +21,7 @@ static void fs_done(struct file_call *fc)
 
 	if (f->done)
 		f->done(f);
-	f->finding = file_target_free(f->finding);
+	f->finding = file_resolve_free(f->finding);
 	free(f->entry.metadata);
 	fs_accounts_done(&f->accounts);
 }
@@ -270,24 +270,22 @@ static void fs_send_entry(struct fs_call *f)
 	call_json(f->fc.call, 200, &out);
 }
 
-void fs_resolved(struct fs_entry *e, struct file_target *t, char clean[4096])
+void fs_resolved(struct fs_entry *e, const struct file_resolved *r)
 {
-	(void)close(t->dir);
-	e->resolved = t->exists;
-	e->target = t->is;
-	/* Its directories are no links, so ".." can be taken literally. */
-	e->target_path = api_path("/", t->path, clean) ? clean : t->path;
+	e->resolved = r->exists;
+	e->target = r->is;
+	e->target_path = r->path;
 }
 
 /* A link whose target cannot be found has no type. */
-static void fs_on_target(void *ctx, struct file_target *t, const struct warren_error *err)
+static void fs_on_resolved(void *ctx, const struct file_resolved *r,
+			   const struct warren_error *err)
 {
 	struct fs_call *f = ctx;
-	char clean[4096];
 
 	f->finding = NULL;
 	if (!err)
-		fs_resolved(&f->entry, t, clean);
+		fs_resolved(&f->entry, r);
 	fs_send_entry(f);
 }
 
@@ -307,8 +305,7 @@ static void fs_on_entry(void *ctx, struct files_answer *a, const struct warren_e
 				      .is = found.is,
 				      .metadata = fs_metadata(a) };
 	if (S_ISLNK(found.is.mode))
-		file_target_find(f->fc.files, f->fc.path, false, fs_on_target, f,
-				 &f->finding);
+		file_resolve(f->fc.files, f->fc.path, fs_on_resolved, f, &f->finding);
 	else
 		fs_send_entry(f);
 }

@@ -44,7 +44,7 @@ struct fs_call {
 	char user[64];         /* "": the default of the sandbox */
 	const char *asked;     /* the path as the client wrote it */
 	struct fs_accounts accounts;
-	struct file_target_op
+	struct file_resolve_op
 		*finding; /* looks for the target of a link; NULL: not now */
 	void (*next)(struct fs_call *f);
 	void (*done)(struct fs_call *f); /* frees what is below; NULL: nothing */
@@ -62,8 +62,8 @@ void fs_fail(struct fs_call *f, const struct warren_error *err);
 
 void fs_entry_to_json(struct fs_accounts *a, const struct fs_entry *e, struct json *j,
 		      const char *key);
-/* Take what a link leads to; @clean is memory for its path. */
-void fs_resolved(struct fs_entry *e, struct file_target *t, char clean[4096]);
+/* Take what a link leads to; the entry uses the path of @r. */
+void fs_resolved(struct fs_entry *e, const struct file_resolved *r);
 void fs_accounts_done(struct fs_accounts *a);
 /*
  * The attributes in an answer of files_stat_attributes() that are metadata, as an object

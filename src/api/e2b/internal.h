@@ -92,12 +92,25 @@ void e2b_derive(const char *key, const char *id, const char *purpose,
 void e2b_sign(const char *key, const char *text, char ret[E2B_TOKEN_LEN + 1]);
 /* The value of a label; NULL: it has none. */
 const char *e2b_label(const struct sandbox *sandbox, const char *key);
-/* Decode a parameter of the query; false: it is missing or not valid. */
-bool e2b_query(const struct call *c, const char *name, char *ret, size_t size);
 /*
  * Make sure that the sandbox runs, and call @next; otherwise the call is refused.
  */
 void e2b_resume(struct call *c, void (*next)(struct call *c));
+
+/* query.c: the longest values of parameters, in bytes. */
+#define E2B_PATH_MAX      4095 /* as in the kernel */
+#define E2B_USER_MAX      63
+#define E2B_TEMPLATE_MAX  256
+#define E2B_WORD_MAX      63
+#define E2B_NUMBER_MAX    31
+#define E2B_SIGNATURE_MAX 127
+/* Can the query be decoded, and is no value too long? Done before a request is handled.
+ */
+int e2b_query_check(const struct http_request *req, struct api_error *err);
+/* Decode a parameter; false: it is missing. @size: of its longest value and a NUL. */
+bool e2b_query(const struct call *c, const char *name, char *ret, size_t size);
+/* The same, for a value of any length, which the caller frees; NULL: out of memory. */
+char *e2b_query_whole(const struct call *c, const char *name);
 
 /* errors.c */
 void e2b_show_rest(struct call *c, const struct api_error *err);
@@ -106,9 +119,16 @@ void e2b_show_stream(struct call *c, const struct api_error *err);
 void e2b_show_proxy(struct call *c, const struct api_error *err);
 /* End a stream that has begun with an error. */
 void e2b_end_stream(struct call *c, const char *code, const char *message);
+/* The code of an RPC for an error. */
+const char *e2b_rpc_code(const struct api_error *err);
 /* Answer with a code of an RPC, in the form of the operation. */
 void e2b_refuse_rpc(struct call *c, const char *code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
+#define E2B_UNARY_TYPE  "application/json"
+#define E2B_STREAM_TYPE "application/connect+json"
+/* The body of an RPC has another type than its method needs: status 415, as in Connect.
+ */
+void e2b_refuse_type(struct call *c, enum e2b_form form);
 /* If @err says that the image has no such user, refuse the call and return true. */
 bool e2b_refuse_user(struct call *c, const char *user, const struct warren_error *err);
 /* Answer with a status that v1 does not use for this error. */
@@ -176,6 +196,8 @@ void e2b_sandbox_to_json(struct call *c, const struct sandbox *sandbox, struct j
  * allow_internet_access; -1: the request omits it.
  */
 int e2b_network(struct body *network, int internet, json_t **ret, struct api_error *err);
+/* Does a policy allow every public address? */
+bool e2b_network_is_public(const json_t *policy);
 /* Write `allowInternetAccess` and `network` of a sandbox, as its policy is now. */
 void e2b_network_to_json(struct json *j, const struct sandbox *sandbox);
 
@@ -185,6 +207,8 @@ struct sandbox *e2b_sandbox(struct call *c);
 void e2b_without_end(struct call *c, struct sandbox *sandbox);
 /* Answer the call, of which @ctx is a reference, with nothing or the error. */
 void e2b_on_done(void *ctx, int r, const struct warren_error *err);
+/* Refuse a request about a sandbox: with 404 if the sandbox has gone in the meantime. */
+void e2b_fail(struct call *c, const struct warren_error *err);
 /* For an operation whose end needs no reaction. */
 void e2b_ignore(void *ctx, int r, const struct warren_error *err);
 #define TIMEOUT_MAX 31536000 /* seconds: one year */
@@ -252,11 +276,11 @@ void e2b_build_logs(struct call *c);
 /* template_steps.c: the steps of a template as a Dockerfile. */
 struct template_plan {
 	/* In: the base, and what its commands begin with. */
-	const char *base; /* for FROM */
-	bool prepare;     /* it is an image of others: create the account `user` */
-	char user[64];    /* out: of the last step */
-	char workdir[4096];
-	bool force; /* do not use results of earlier builds */
+	const char *base;   /* for FROM */
+	bool prepare;       /* it is an image of others: create the account `user` */
+	char user[64];      /* out: of the last step */
+	char workdir[4096]; /* the same; "": only the image knows it */
+	bool force;         /* do not use results of earlier builds */
 	/* Out. */
 	struct buf dockerfile;
 	char **steps;
@@ -293,6 +317,13 @@ void template_start_done(struct template_start *t);
 void e2b_start_template(struct call *c, struct sandbox *sandbox,
 			const struct template_start *t, bool again, service_done_fn done,
 			void *ctx);
+/*
+ * The same for a sandbox that has lost its processes, and whose command no other call is
+ * starting. A copy has no command.
+ */
+void e2b_restart_template(struct call *c, struct sandbox *sandbox, service_done_fn done,
+			  void *ctx);
+void e2b_forget_starting(struct e2b *e);
 
 /* secret.c */
 void e2b_list_secrets(struct call *c);
@@ -327,6 +358,9 @@ void e2b_update_network(struct call *c);
 void e2b_logs(struct call *c);
 void e2b_logs_v2(struct call *c);
 
+/* Programs that use it expect it to be set; nothing answers there (doc/e2b.md). */
+#define E2B_EVENTS_ENV "E2B_EVENTS_ADDRESS=http://192.0.2.1"
+
 /* process.c */
 void e2b_process_start(struct call *c);
 void e2b_process_connect(struct call *c);
@@ -359,6 +393,11 @@ const struct e2b_process *process_of(struct e2b *e, const char *sandbox,
  * Find the command that the field `process` names. The caller releases it. NULL: refused.
  */
 struct exec *process_find(struct call *c, const struct body *from, int *ret_pid);
+/* The same, but one that has ended is refused, too. */
+struct exec *process_find_running(struct call *c, const struct body *from, int *ret_pid);
+void process_refuse_ended(struct call *c, int pid);
+/* The command did not take the input. */
+void process_refuse_input(struct call *c, const struct exec *exec, int pid);
 /* The bytes of the field `input`, which the caller frees; NULL: refused. */
 char *process_input(struct call *c, const struct body *from, bool pty, size_t *ret_n);
 

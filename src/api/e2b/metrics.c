@@ -82,20 +82,28 @@ static void figures_read(const struct sandbox *sandbox, const struct warren_stat
 
 /* ------------------------------------------------------------------ the control plane */
 
-/* Is the time within the parameters `start` and `end`, in seconds? */
-static bool metrics_wanted(const struct call *c, int64_t at)
+/* A parameter in seconds; without it, *@ret stays. False: it is not valid. */
+static bool metrics_time(const struct call *c, const char *name, uint64_t *ret)
 {
 	struct warren_error why = WARREN_ERROR_INIT;
-	uint64_t seconds;
-	char text[32];
+	char text[E2B_NUMBER_MAX + 1];
 
-	if (e2b_query(c, "start", text, sizeof(text)) &&
-	    parse_u64(text, INT64_MAX / 1000, &seconds, &why) == 0 &&
-	    at / 1000 < (int64_t)seconds)
-		return false;
-	return !(e2b_query(c, "end", text, sizeof(text)) &&
-		 parse_u64(text, INT64_MAX / 1000, &seconds, &why) == 0 &&
-		 at / 1000 > (int64_t)seconds);
+	return !e2b_query(c, name, text, sizeof(text)) || !text[0] ||
+	       parse_u64(text, INT64_MAX / 1000, ret, &why) == 0;
+}
+
+/* The parameters `start` and `end`. False: the call was refused. */
+static bool metrics_times(struct call *c, uint64_t *ret_start, uint64_t *ret_end)
+{
+	*ret_start = 0;
+	*ret_end = INT64_MAX / 1000;
+	if (!metrics_time(c, "start", ret_start))
+		e2b_refuse(c, 400, "start: must be a time in seconds since 1970");
+	else if (!metrics_time(c, "end", ret_end))
+		e2b_refuse(c, 400, "end: must be a time in seconds since 1970");
+	else
+		return true;
+	return false;
 }
 
 static void metrics_show(struct json *j, const char *key, const struct figures *f)
@@ -123,14 +131,15 @@ static void metrics_on_stats(void *ctx, int r, const struct warren_stats *stats,
 	struct json j = { .out = &out };
 	struct call *c = ctx;
 	const struct sandbox *sandbox = c->req ? e2b_sandbox(c) : NULL;
+	uint64_t start, end;
 	struct figures f;
 
 	if (sandbox && r < 0) {
 		call_fail(c, err);
-	} else if (sandbox) {
+	} else if (sandbox && metrics_times(c, &start, &end)) {
 		figures_read(sandbox, stats, &f);
 		json_open(&j, NULL, '[');
-		if (metrics_wanted(c, f.at))
+		if ((uint64_t)f.at / 1000 >= start && (uint64_t)f.at / 1000 <= end)
 			metrics_show(&j, NULL, &f);
 		json_close(&j, ']');
 		call_json(c, 200, &out);
@@ -142,8 +151,9 @@ void e2b_metrics(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(16);
 	struct sandbox *sandbox = e2b_sandbox(c);
+	uint64_t start, end;
 
-	if (!sandbox)
+	if (!sandbox || !metrics_times(c, &start, &end))
 		return;
 	if (sandbox_row(sandbox)->state == SANDBOX_RUNNING) {
 		sandbox_stats(sandbox, metrics_on_stats, call_ref(c));
@@ -235,19 +245,18 @@ static bool metrics_is_repeated(const char *list, const char *id, size_t n)
 
 void e2b_metrics_of_all(struct call *c)
 {
-	char text[METRICS_MAX * (ID_LEN + 16)];
+	AUTO_FREE char *text = e2b_query_whole(c, "sandbox_ids");
 	struct metrics_all *m;
 	size_t n_ids = 1, n;
 
-	(void)e2b_query(c, "sandbox_ids", text, sizeof(text));
-	for (const char *at = text; *at; at++)
+	for (const char *at = text; at && *at; at++)
 		n_ids += *at == ',';
-	if (!text[0] || n_ids > METRICS_MAX) {
+	if (text && (!text[0] || n_ids > METRICS_MAX)) {
 		e2b_refuse(c, 400, "sandbox_ids: must have 1 to %d ids, with commas",
 			   METRICS_MAX);
 		return;
 	}
-	m = calloc(1, sizeof(*m));
+	m = text ? calloc(1, sizeof(*m)) : NULL;
 	if (!m) {
 		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return;

@@ -223,9 +223,9 @@ int e2b_network(struct body *network, int internet, json_t **ret, struct api_err
 
 /* ---------------------------------------------------------------------- show */
 
-static bool network_is_public(json_t *allow)
+bool e2b_network_is_public(const json_t *policy)
 {
-	json_t *rule;
+	json_t *allow = json_object_get(policy, "allow"), *rule;
 	size_t i;
 
 	json_array_foreach(allow, i, rule) if (json_is_true(json_object_get(
@@ -299,7 +299,7 @@ void e2b_network_to_json(struct json *j, const struct sandbox *sandbox)
 	json_t *policy = text ? json_loads(text, 0, NULL) : NULL;
 	json_t *allow = json_object_get(policy, "allow");
 	bool asked = internet && strcmp(internet, "true") == 0;
-	bool public = network_is_public(allow);
+	bool public = e2b_network_is_public(policy);
 
 	if (internet)
 		json_bool(j, "allowInternetAccess", asked);

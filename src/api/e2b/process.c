@@ -19,7 +19,7 @@
 #include "net/loop.h"
 #include "service/exec/exec.h"
 
-#define ENV_OWN 3 /* variables that this API adds */
+#define ENV_OWN 4 /* variables that this API adds */
 
 /* --------------------------------------------------------------------------- user, paths
  */
@@ -112,6 +112,9 @@ static int command_read_env(const struct body *process, const struct sandbox *sa
 	if (!k->env)
 		return -ENOMEM;
 	k->env[n++] = strdup("E2B_SANDBOX=true");
+	k->env[n++] = strdup(E2B_EVENTS_ENV);
+	if (!k->env[0] || !k->env[1])
+		return -ENOMEM;
 	if (asprintf(&k->env[n], "E2B_SANDBOX_ID=%s", sandbox_row(sandbox)->id) < 0)
 		return -ENOMEM;
 	n++;
@@ -172,6 +175,7 @@ static bool command_read(struct call *c, const struct sandbox *sandbox, struct c
 		.env = (const char *const *)k->env,
 		.cwd = k->cwd[0] ? k->cwd : NULL,
 		.user = user,
+		.account = true,
 		.pty = pty.json != NULL,
 		.rows = (uint16_t)body_int(&size, "rows"),
 		.cols = (uint16_t)body_int(&size, "cols"),
@@ -372,6 +376,32 @@ static void process_on_done(void *ctx, int r, const struct warren_error *err)
 	call_unref(c);
 }
 
+/* A command that has ended, or has no stdin, has none to close. */
+static void process_on_closed(void *ctx, int r, const struct warren_error *err)
+{
+	process_on_done(ctx, r == -EPIPE || r == -ESRCH ? 0 : r, err);
+}
+
+void process_refuse_input(struct call *c, const struct exec *exec, int pid)
+{
+	if (exec_row(exec)->ended)
+		process_refuse_ended(c, pid);
+	else
+		e2b_refuse_rpc(c, "internal",
+			       "error writing to stdin: stdin not enabled or closed");
+}
+
+/* It may have ended in the meantime. */
+static void process_refuse_feed(struct call *c)
+{
+	int pid = 0;
+	struct exec *exec = process_find(c, &c->body, &pid);
+
+	if (exec)
+		process_refuse_input(c, exec, pid);
+	(void)exec_unref(exec);
+}
+
 static void process_on_fed(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
@@ -379,8 +409,7 @@ static void process_on_fed(void *ctx, int r, const struct warren_error *err)
 	if (c->req && r == -ENOBUFS)
 		e2b_refuse_rpc(c, "resource_exhausted", "%s", err->msg);
 	else if (c->req && r < 0)
-		e2b_refuse_rpc(c, "internal",
-			       "error writing to stdin: stdin not enabled or closed");
+		process_refuse_feed(c);
 	else if (c->req)
 		process_answer_empty(c);
 	call_unref(c);
@@ -407,7 +436,7 @@ char *process_input(struct call *c, const struct body *from, bool pty, size_t *r
 void e2b_process_send_input(struct call *c)
 {
 	int pid = 0;
-	struct exec *exec = process_find(c, &c->body, &pid);
+	struct exec *exec = process_find_running(c, &c->body, &pid);
 	size_t n = 0;
 	char *data = exec ? process_input(c, &c->body, exec_row(exec)->pty, &n) : NULL;
 
@@ -422,11 +451,13 @@ void e2b_process_close_stdin(struct call *c)
 	int pid = 0;
 	struct exec *exec = process_find(c, &c->body, &pid);
 
-	if (exec && exec_row(exec)->pty)
+	if (exec && exec_row(exec)->ended)
+		process_answer_empty(c);
+	else if (exec && exec_row(exec)->pty)
 		e2b_refuse_rpc(c, "failed_precondition",
 			       "a terminal cannot be closed: send the byte 0x04 instead");
 	else if (exec)
-		exec_close_input(exec, process_on_done, call_ref(c));
+		exec_close_input(exec, process_on_closed, call_ref(c));
 	(void)exec_unref(exec);
 }
 
@@ -441,10 +472,8 @@ void e2b_process_send_signal(struct call *c)
 		e2b_refuse_rpc(c, "invalid_argument", "signal: it is not given");
 		return;
 	}
-	exec = process_find(c, &c->body, &pid);
-	if (exec && exec_row(exec)->ended)
-		e2b_refuse_rpc(c, "not_found", "process with pid %d not found", pid);
-	else if (exec)
+	exec = process_find_running(c, &c->body, &pid);
+	if (exec)
 		exec_signal(exec, sig, WARREN_WHOM_FIRST, process_on_done, call_ref(c));
 	(void)exec_unref(exec);
 }
@@ -455,7 +484,7 @@ void e2b_process_update(struct call *c)
 	struct body size = body_object(&pty, "size");
 	struct warren_error err = WARREN_ERROR_INIT;
 	int pid = 0;
-	struct exec *exec = process_find(c, &c->body, &pid);
+	struct exec *exec = process_find_running(c, &c->body, &pid);
 
 	if (exec && size.json &&
 	    exec_resize(exec, (uint16_t)body_int(&size, "rows"),

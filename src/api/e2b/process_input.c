@@ -17,6 +17,7 @@
 struct input_stream {
 	struct envelope_reader reader;
 	struct exec *exec;        /* NULL: the first message has not arrived */
+	int pid;                  /* of that command */
 	struct loop_timer *timer; /* the end of the request; NULL: it has no limit */
 	bool ended;
 	bool feeding;
@@ -39,10 +40,22 @@ static void input_gone(struct call *c)
 	free(s);
 }
 
+/* The request has ended. */
 static void input_finish(struct call *c)
 {
+	const struct input_stream *s = c->state;
 	AUTO_BUF struct buf out = BUF_INIT(64);
 
+	if (s->reader.n_head > 0) {
+		e2b_refuse_rpc(c, "invalid_argument",
+			       "the request ended within a message");
+		return;
+	}
+	if (!s->exec) {
+		e2b_refuse_rpc(c, "invalid_argument",
+			       "the first message must be 'start'");
+		return;
+	}
 	envelope_put(&out, 0, "{}", 2);
 	envelope_put(&out, ENVELOPE_LAST, "{}", 2);
 	envelope_begin(c);
@@ -67,9 +80,7 @@ static void input_on_fed(void *ctx, int r, const struct warren_error *err)
 		if (r == -ENOBUFS) {
 			e2b_refuse_rpc(c, "resource_exhausted", "%s", err->msg);
 		} else if (r < 0) {
-			e2b_refuse_rpc(
-				c, "internal",
-				"error writing to stdin: stdin not enabled or closed");
+			process_refuse_input(c, s->exec, s->pid);
 		} else {
 			input_take(c, held ? held : "", n);
 			if (!c->answered && !s->feeding && s->ended)
@@ -91,10 +102,9 @@ static bool input_message(struct call *c, json_t *json)
 		    data = body_object(&body, "data");
 	size_t n = 0;
 	char *bytes;
-	int pid = 0;
 
 	if (!s->exec) {
-		s->exec = start.json ? process_find(c, &start, &pid) : NULL;
+		s->exec = start.json ? process_find_running(c, &start, &s->pid) : NULL;
 		if (!start.json)
 			e2b_refuse_rpc(c, "invalid_argument",
 				       "the first message must be 'start'");

@@ -5,7 +5,7 @@
  * The service keeps a command for a while after its end, so that a late client gets the
  * result. Then it needs only the id of the exec; while the command runs, it also keeps
  * the request, for lists, unless that is long. Commands that an earlier process of the
- * service started are found by their exec, even if they ended while no service ran.
+ * service started are found by their exec, even after they ended.
  */
 #include <string.h>
 
@@ -169,6 +169,21 @@ struct exec *process_find(struct call *c, const struct body *from, int *ret_pid)
 	if (!exec && tag)
 		e2b_refuse_rpc(c, "not_found", "process with tag %s not found", tag);
 	else if (!exec)
-		e2b_refuse_rpc(c, "not_found", "process with pid %d not found", pid);
+		process_refuse_ended(c, pid);
 	return exec;
+}
+
+void process_refuse_ended(struct call *c, int pid)
+{
+	e2b_refuse_rpc(c, "not_found", "process with pid %d not found", pid);
+}
+
+struct exec *process_find_running(struct call *c, const struct body *from, int *ret_pid)
+{
+	struct exec *exec = process_find(c, from, ret_pid);
+
+	if (!exec || !exec_row(exec)->ended)
+		return exec;
+	process_refuse_ended(c, *ret_pid);
+	return exec_unref(exec);
 }

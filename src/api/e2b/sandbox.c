@@ -2,6 +2,7 @@
 /* sandbox.c - operations on sandboxes: list, show, pause, connect, end */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/e2b/internal.h"
@@ -12,11 +13,12 @@
 #include "config/config.h"
 #include "service/exec/exec.h"
 
-#define PAGE_MAX     100
-#define METADATA_MAX 16
-#define TIMEOUT_V1   15
-#define TIMEOUT_V2   300
-#define RESUMED_MIN  300 /* seconds */
+#define PAGE_MAX    100
+#define TIMEOUT_V1  15
+#define TIMEOUT_V2  300
+#define RESUMED_MIN 300 /* seconds */
+/* A sandbox without an end has this one: 9999-12-31T00:00:00Z. */
+#define NO_END_MS 253402214400000
 
 #define RUNNING (1U << SANDBOX_RUNNING)
 #define PAUSED                                                                         \
@@ -114,6 +116,7 @@ static void show_listed(struct json *j, const struct sandbox_row *row)
 	const char *template = row_label(row, E2B_LABEL_TEMPLATE);
 	const char *id = row_label(row, E2B_LABEL_TEMPLATE_ID);
 	bool paused = e2b_is_paused(row->state);
+	char text[DATE_SIZE];
 
 	json_str(j, "sandboxID", row->id);
 	json_str(j, "templateID",
@@ -125,8 +128,12 @@ static void show_listed(struct json *j, const struct sandbox_row *row)
 		json_str(j, "alias", template);
 	json_str(j, "clientID", "warren");
 	show_time(j, "startedAt", row->created_at);
-	show_time(j, "endAt",
-		  paused || !row->expires_at ? row->changed_at : row->expires_at);
+	if (paused || row->expires_at) {
+		show_time(j, "endAt", paused ? row->changed_at : row->expires_at);
+	} else {
+		date_iso(text, NO_END_MS);
+		json_str(j, "endAt", text);
+	}
 	json_u64(j, "cpuCount", e2b_cpu_count(row));
 	json_u64(j, "memoryMB", show_megabytes(e2b_memory_size(row)));
 	json_u64(j, "diskSizeMB", show_megabytes(row->disk));
@@ -213,8 +220,8 @@ static int list_one(void *ctx, const struct sandbox_row *row)
  * pairs, and each key and value.
  */
 struct metadata {
-	char text[8192];
-	struct db_label labels[METADATA_MAX];
+	char *text;
+	struct db_label labels[DB_LABELS_MAX];
 	size_t n;
 };
 
@@ -223,26 +230,46 @@ static bool metadata_decode(char *text)
 	return percent_decode(text, strlen(text), true, text, strlen(text) + 1) >= 0;
 }
 
+static void metadata_done(struct metadata *m)
+{
+	free(m->text);
+}
+
+_Static_assert(DB_LABELS_MAX == 64, "metadata_read() names the maximum");
+
+static bool metadata_refuse(struct call *c, const char *why)
+{
+	e2b_refuse(c, 400, "metadata: %s", why);
+	return false;
+}
+
+/* False: refused. */
 static bool metadata_read(struct call *c, struct metadata *m)
 {
-	char *at = m->text, *next;
+	static const char form[] = "must be an encoded list of key=value";
+	char *at = m->text = e2b_query_whole(c, "metadata"), *next;
 
-	m->n = 0;
-	if (!e2b_query(c, "metadata", m->text, sizeof(m->text)) || !m->text[0])
-		return true;
-	if (!metadata_decode(m->text))
+	if (!at) {
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
 		return false;
+	}
+	if (!*at)
+		return true;
+	if (!metadata_decode(at))
+		return metadata_refuse(c, form);
 	for (; at; at = next) {
 		char *value = strchr(at, '=');
 
 		next = strchr(at, '&');
-		if (!value || (next && next < value) || m->n == METADATA_MAX)
-			return false;
+		if (!value || (next && next < value))
+			return metadata_refuse(c, form);
+		if (m->n == DB_LABELS_MAX)
+			return metadata_refuse(c, "it has more than 64 keys");
 		*value++ = '\0';
 		if (next)
 			*next++ = '\0';
 		if (!metadata_decode(at) || !metadata_decode(value))
-			return false;
+			return metadata_refuse(c, form);
 		m->labels[m->n++] = (struct db_label){ at, value };
 	}
 	return true;
@@ -297,7 +324,7 @@ static bool list_last(struct call *c, struct sandbox_filter *filter)
 {
 	size_t n = filter->oldest_first ? strlen(ASCENDING) : 0;
 	struct warren_error why = WARREN_ERROR_INIT;
-	char text[64];
+	char text[E2B_TEMPLATE_MAX + 1];
 
 	return !e2b_query(c, "nextToken", text, sizeof(text)) || !text[0] ||
 	       (strncmp(text, ASCENDING, n) == 0 &&
@@ -349,17 +376,15 @@ static void list_answer(struct call *c, struct listing *l, uint32_t states)
 static void list_sandboxes(struct call *c, uint32_t states)
 {
 	AUTO_BUF struct buf out = BUF_INIT(16U << 20);
-	static struct metadata metadata; /* there is one thread */
+	CLEANUP(metadata_done) struct metadata metadata = { 0 };
 	struct listing l = { .json = { .out = &out }, .limit = PAGE_MAX };
 	struct sandbox_filter filter = { .owner = c->caller.tenant, .states = states };
 	struct warren_error err = WARREN_ERROR_INIT;
 	uint64_t limit = PAGE_MAX;
-	char template[257], after[64];
+	char template[E2B_TEMPLATE_MAX + 1], after[E2B_WORD_MAX + 1];
 
-	if (!metadata_read(c, &metadata)) {
-		e2b_refuse(c, 400, "metadata: must be an encoded list of key=value");
+	if (!metadata_read(c, &metadata))
 		return;
-	}
 	if (!list_order(c, &filter)) {
 		e2b_refuse(c, 400, "order: must be 'asc' or 'desc'");
 		return;
@@ -414,12 +439,19 @@ void e2b_list_running(struct call *c)
 
 /* ------------------------------------------------------------------ end and lifetime */
 
+/* Another request may have deleted the sandbox while this one waited. */
+void e2b_fail(struct call *c, const struct warren_error *err)
+{
+	if (err->code != ESTALE || find_in_path(c, ~(1U << SANDBOX_DELETING)))
+		call_fail(c, err);
+}
+
 void e2b_on_done(void *ctx, int r, const struct warren_error *err)
 {
 	struct call *c = ctx;
 
 	if (c->req && r < 0)
-		call_fail(c, err);
+		e2b_fail(c, err);
 	else if (c->req)
 		call_empty(c, 204);
 	call_unref(c);
@@ -472,6 +504,16 @@ static bool set_end(struct call *c, struct sandbox *sandbox, int64_t seconds, bo
 }
 
 /*
+ * A sandbox that another API has created may have no end, and then gets one only if a
+ * client asks for it. A paused sandbox of this API has no end either, but had one.
+ */
+static bool has_no_end(const struct sandbox *sandbox)
+{
+	return !sandbox_row(sandbox)->expires_at &&
+	       !e2b_label(sandbox, E2B_LABEL_TIMEOUT);
+}
+
+/*
  * Traffic has resumed the sandbox: it runs as long as its creator asked for, but at least
  * RESUMED_MIN.
  */
@@ -481,6 +523,8 @@ bool e2b_renew(struct call *c, struct sandbox *sandbox)
 	struct warren_error ignored = WARREN_ERROR_INIT;
 	uint64_t seconds = 0, max = c->v1->config->max.ttl_ms / 1000;
 
+	if (has_no_end(sandbox))
+		return true;
 	if (!label || parse_u64(label, TIMEOUT_MAX, &seconds, &ignored) < 0 ||
 	    seconds < RESUMED_MIN)
 		seconds = RESUMED_MIN;
@@ -592,7 +636,8 @@ void e2b_without_end(struct call *c, struct sandbox *sandbox)
 
 struct connecting {
 	int64_t timeout;
-	int status; /* of the answer: 201 if the sandbox was resumed */
+	bool endless; /* the end does not change */
+	int status;   /* of the answer: 201 if the sandbox was resumed */
 };
 
 static void connect_gone(struct call *c)
@@ -622,18 +667,44 @@ static void connect_on_running(void *ctx, int r, const struct warren_error *err)
 	if (!c->req || !k)
 		sandbox = NULL;
 	if (c->req && r < 0)
-		call_fail(c, err);
+		e2b_fail(c, err);
 	else if (c->req && !sandbox)
 		(void)e2b_sandbox(c);
-	else if (sandbox && set_end(c, sandbox, k->timeout, k->status == 200))
+	else if (sandbox &&
+		 (k->endless || set_end(c, sandbox, k->timeout, k->status == 200)))
 		connect_answer(c, sandbox, k->status);
 	call_unref(c);
+}
+
+/* Its processes are new: they begin with the commands of its template. */
+static void connect_on_started(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
+
+	if (r == 0 && sandbox)
+		e2b_restart_template(c, sandbox, connect_on_running, c);
+	else
+		connect_on_running(c, r, err);
+}
+
+/* The sandbox was paused with its processes, which are gone now. */
+static void connect_on_emptied(void *ctx, int r, const struct warren_error *err)
+{
+	struct call *c = ctx;
+	struct sandbox *sandbox = sandbox_find(c->v1->service, NULL, c->route.sandbox);
+
+	if (r == 0 && sandbox)
+		sandbox_start(sandbox, connect_on_started, c);
+	else
+		connect_on_running(c, r, err);
 }
 
 static void connect_sandbox(struct call *c, int64_t otherwise)
 {
 	struct sandbox *sandbox = e2b_sandbox(c);
 	struct connecting *k = sandbox ? calloc(1, sizeof(*k)) : NULL;
+	bool boots = body_has(&c->body, "memory") && !body_bool(&c->body, "memory");
 	enum sandbox_state state;
 
 	if (!sandbox)
@@ -645,24 +716,22 @@ static void connect_sandbox(struct call *c, int64_t otherwise)
 	state = sandbox_row(sandbox)->state;
 	k->timeout =
 		body_has(&c->body, "timeout") ? body_int(&c->body, "timeout") : otherwise;
+	k->endless = has_no_end(sandbox) && !body_has(&c->body, "timeout");
 	k->status = e2b_is_paused(state) ? 201 : 200;
 	c->state = k;
 	c->gone = connect_gone;
 	if (k->timeout <= 0)
 		e2b_refuse(c, 400, "Timeout must be greater than 0");
-	else if (state == SANDBOX_PAUSED && body_has(&c->body, "memory") &&
-		 !body_bool(&c->body, "memory"))
-		e2b_refuse(
-			c, 501,
-			"memory: the sandbox was paused with its memory; pause it with "
-			"memory false to discard its processes");
-	else if (e2b_is_paused(state) && !set_end(c, sandbox, k->timeout, false))
+	else if (e2b_is_paused(state) && !k->endless &&
+		 !set_end(c, sandbox, k->timeout, false))
 		return; /* refused; a client that leaves now must not leave it without an
 			   end */
+	else if (state == SANDBOX_PAUSED && boots)
+		sandbox_hibernate(sandbox, 0, connect_on_emptied, call_ref(c));
 	else if (state == SANDBOX_PAUSED)
 		sandbox_pause(sandbox, false, connect_on_running, call_ref(c));
 	else if (e2b_is_paused(state))
-		sandbox_start(sandbox, connect_on_running, call_ref(c));
+		sandbox_start(sandbox, connect_on_started, call_ref(c));
 	else
 		connect_on_running(call_ref(c), 0, NULL);
 }

@@ -7,11 +7,15 @@
 #include "service/core/secret.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/e2b/internal.h"
 #include "base/date.h"
+#include "base/parse.h"
 #include "service/network/network.h"
+
+#define SECRET_PAGE_MAX 100
 
 static void secret_show(struct json *j, const struct secret_row *row)
 {
@@ -54,26 +58,56 @@ static void secret_answer(struct call *c, int status, const char *name, bool syn
 		call_json(c, status, &out);
 }
 
+struct secret_page {
+	struct json json;
+	size_t n, limit;
+	char last[E2B_TEMPLATE_MAX + 1]; /* the list goes on after this secret */
+	bool more;
+};
+
 static int e2b_secret_list_one(void *ctx, const struct secret_row *row)
 {
-	secret_show(ctx, row);
+	struct secret_page *p = ctx;
+
+	if (p->n == p->limit) {
+		p->more = true;
+		return 1;
+	}
+	p->n++;
+	(void)snprintf(p->last, sizeof(p->last), "%s", row->name);
+	secret_show(&p->json, row);
 	return 0;
 }
 
 void e2b_list_secrets(struct call *c)
 {
 	AUTO_BUF struct buf out = BUF_INIT(4U << 20);
-	struct json j = { .out = &out };
+	struct secret_page p = { .json = { .out = &out } };
 	struct warren_error err = WARREN_ERROR_INIT;
+	char after[E2B_TEMPLATE_MAX + 1], limit[E2B_NUMBER_MAX + 1];
+	uint64_t most = SECRET_PAGE_MAX;
+	const struct http_header headers[3] = {
+		{ "X-Request-Id", http_request_id(c->req) },
+		{ "Content-Type", "application/json" },
+		{ "X-Next-Token", p.last },
+	};
 
-	json_open(&j, NULL, '[');
-	if (db_each_secret(service_db(c->v1->service), c->caller.tenant, "", 0,
-			   e2b_secret_list_one, &j, &err) < 0) {
+	if (e2b_query(c, "limit", limit, sizeof(limit)) &&
+	    (parse_u64(limit, SECRET_PAGE_MAX, &most, &err) < 0 || most == 0)) {
+		e2b_refuse(c, 400, "limit: must be from 1 to %d", SECRET_PAGE_MAX);
+		return;
+	}
+	p.limit = (size_t)most;
+	(void)e2b_query(c, "nextToken", after, sizeof(after));
+	json_open(&p.json, NULL, '[');
+	if (db_each_secret(service_db(c->v1->service), c->caller.tenant, after, 0,
+			   e2b_secret_list_one, &p, &err) < 0) {
 		call_fail(c, &err);
 		return;
 	}
-	json_close(&j, ']');
-	call_json(c, 200, &out);
+	json_close(&p.json, ']');
+	c->answered = true;
+	(void)http_respond(c->req, 200, headers, p.more ? 3 : 2, out.data, out.len);
 }
 
 /* The name of the secret of the request: in the body, or in the path. */

@@ -33,7 +33,8 @@
 /* The parameters of the URL. */
 struct signature {
 	const char *operation;
-	char path[4096], user[64], given[128], expires[32];
+	char path[E2B_PATH_MAX + 1], user[E2B_USER_MAX + 1];
+	char given[E2B_SIGNATURE_MAX + 1], expires[E2B_NUMBER_MAX + 1];
 };
 
 static void signature_read(const struct call *c, struct signature *ret)

@@ -72,7 +72,7 @@ static void e2b_snapshot_on_created(void *ctx, int r, const char *id,
 	struct call *c = ctx;
 
 	if (c->req && r < 0)
-		call_fail(c, err);
+		e2b_fail(c, err);
 	else if (c->req)
 		e2b_snapshot_answer(c, id);
 	call_unref(c);
@@ -128,7 +128,8 @@ void e2b_create_snapshot(struct call *c)
 
 struct snapshot_page {
 	struct json json;
-	char sandbox[ID_LEN + 1], name[257]; /* "": any */
+	/* "": any */
+	char sandbox[E2B_WORD_MAX + 1], name[E2B_TEMPLATE_MAX + 1];
 	size_t n, limit;
 	char last[ID_LEN + 1];
 	bool more;
@@ -176,7 +177,8 @@ void e2b_list_snapshots(struct call *c)
 	AUTO_BUF struct buf out = BUF_INIT(4U << 20);
 	struct snapshot_page p = { .json = { .out = &out }, .limit = PAGE_MAX };
 	struct warren_error err = WARREN_ERROR_INIT;
-	char after[64], limit[16], name[257];
+	char after[E2B_TEMPLATE_MAX + 1], limit[E2B_NUMBER_MAX + 1];
+	char name[E2B_TEMPLATE_MAX + 1];
 	uint64_t most = PAGE_MAX;
 	struct http_header headers[3] = {
 		{ "X-Request-Id", http_request_id(c->req) },
@@ -191,6 +193,7 @@ void e2b_list_snapshots(struct call *c)
 	p.limit = (size_t)most;
 	(void)e2b_query(c, "nextToken", after, sizeof(after));
 	(void)e2b_query(c, "sandboxID", p.sandbox, sizeof(p.sandbox));
+	p.sandbox[strcspn(p.sandbox, "-")] = '\0'; /* it may have the id of a client */
 	if (e2b_query(c, "name", name, sizeof(name)))
 		snapshot_word(name, p.name);
 	json_open(&p.json, NULL, '[');

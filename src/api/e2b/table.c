@@ -5,6 +5,7 @@
  * A field that is not listed is refused, so that no client believes that it has an
  * effect. A field with null counts as omitted.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -182,8 +183,8 @@ FIELDS(context_fields) = { { "cwd", PATH }, { "language", TEXT(64) } };
 #define CONTENT "/volumecontent/{}/"
 
 static const struct e2b_op control[] = {
-	{ ON(POST, "/v2/sandboxes", create_v2), MAY(WRITE), OPENS, BODY(create_fields) },
-	{ ON(POST, "/sandboxes", create_v1), MAY(WRITE), OPENS, BODY(create_fields) },
+	{ ON(POST, "/v2/sandboxes", create_v2), MAY(WRITE), OPENS, BODY(create_fields, .required = 512), .op.body_required = true },
+	{ ON(POST, "/sandboxes", create_v1), MAY(WRITE), OPENS, BODY(create_fields, .required = 512), .op.body_required = true },
 	{ ON(GET, "/v2/sandboxes", list), MAY(READ) },
 	{ ON(GET, "/sandboxes", list_running), MAY(READ) },
 	{ ON(GET, "/sandboxes/metrics", metrics_of_all), MAY(READ) },
@@ -289,7 +290,12 @@ static const struct e2b_op interpreter[] = {
 
 /* ------------------------------------------------------------------------- routes */
 
-/* Does the path match? A segment "{}" is decoded to the next parameter. */
+/*
+ * Does the path match? A segment "{}" is decoded to the next parameter. One that is
+ * longer than every name becomes TOO_LONG, so that the handler says that it does not
+ * exist.
+ */
+#define TOO_LONG "..."
 static bool table_matches(const char *pattern, const char *path, struct route *ret)
 {
 	size_t used = 0;
@@ -308,10 +314,11 @@ static bool table_matches(const char *pattern, const char *path, struct route *r
 		    ret->n_params < ROUTE_PARAMS_MAX) {
 			len = percent_decode(path, n, false, ret->text + used,
 					     sizeof(ret->text) - used);
-			if (len <= 0)
+			if (len <= 0 && len != -ENOSPC)
 				return false;
-			ret->param[ret->n_params++] = ret->text + used;
-			used += (size_t)len + 1;
+			ret->param[ret->n_params++] =
+				len > 0 ? ret->text + used : TOO_LONG;
+			used += len > 0 ? (size_t)len + 1 : 0;
 		} else if (m != n || memcmp(pattern, path, n) != 0) {
 			return false;
 		}

@@ -167,7 +167,7 @@ struct template_page {
 	struct buf out;
 	struct json json;
 	size_t n, limit;
-	char last[64]; /* the list goes on after this template */
+	char last[E2B_TEMPLATE_MAX + 1]; /* the list goes on after this template */
 	bool more;
 };
 

@@ -209,6 +209,7 @@ static int e2b_build_from_own(struct call *c, struct build_start *b, const char 
 	static const char *const kept[] = { "startCmd", "readyCmd" };
 	struct warren_error why = WARREN_ERROR_INIT;
 	char tag[E2B_NAME_MAX + 1];
+	const char *workdir;
 	json_t *spec;
 	int r = e2b_find_template(c, name, &template, tag, &why);
 
@@ -225,8 +226,9 @@ static int e2b_build_from_own(struct call *c, struct build_start *b, const char 
 	spec = json_loads(row.spec, 0, NULL);
 	(void)snprintf(b->plan.user, sizeof(b->plan.user), "%s",
 		       json_string_value(json_object_get(spec, "user")));
+	workdir = json_string_value(json_object_get(spec, "workdir"));
 	(void)snprintf(b->plan.workdir, sizeof(b->plan.workdir), "%s",
-		       json_string_value(json_object_get(spec, "workdir")));
+		       workdir ? workdir : "");
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
 		if (json_object_get(spec, kept[i]))
 			(void)json_object_set(b->spec, kept[i],
@@ -360,7 +362,9 @@ static int e2b_build_read_start(struct call *c, struct build_start *b,
 						  json_string(text));
 	}
 	(void)json_object_set_new(b->spec, "user", json_string(b->plan.user));
-	(void)json_object_set_new(b->spec, "workdir", json_string(b->plan.workdir));
+	if (b->plan.workdir[0])
+		(void)json_object_set_new(b->spec, "workdir",
+					  json_string(b->plan.workdir));
 	return r;
 }
 
@@ -469,7 +473,7 @@ static int e2b_build_level(const char *word)
 static bool e2b_build_read_page(struct call *c, struct build_page *p)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	char text[32];
+	char text[E2B_WORD_MAX + 1];
 
 	p->limit = BUILD_LOGS_MAX;
 	if ((e2b_query(c, "logsOffset", text, sizeof(text)) &&

@@ -3,7 +3,8 @@
  * template_create.c - sandboxes of a template: its files, its limits, and its commands
  *
  * The files of a build are kept, its processes are not. So each new sandbox starts the
- * start command, and its creation is answered when the ready command succeeds.
+ * start command, and its creation is answered when the ready command succeeds. So does
+ * one that was paused without memory when it continues.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include "api/e2b/internal.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "config/config.h"
 #include "net/loop.h"
 #include "service/exec/exec.h"
@@ -38,6 +40,12 @@ static char *template_copy(const json_t *spec, const char *key)
 	return text ? strdup(text) : NULL;
 }
 
+static void template_start_read(const json_t *spec, struct template_start *ret)
+{
+	ret->start = template_copy(spec, "startCmd");
+	ret->ready = template_copy(spec, "readyCmd");
+}
+
 static int template_put_limit(json_t *limits, const char *key, const json_t *value,
 			      json_int_t unit)
 {
@@ -60,7 +68,9 @@ static int template_put_fields(const struct template_build_row *row, const json_
 	r |= json_object_set_new(out, "image", json_string(row->snapshot));
 	r |= json_object_set_new(out, "pull", json_string("never"));
 	r |= json_object_set(out, "user", json_object_get(spec, "user"));
-	return r | json_object_set(out, "workdir", json_object_get(spec, "workdir"));
+	if (json_object_get(spec, "workdir"))
+		r |= json_object_set(out, "workdir", json_object_get(spec, "workdir"));
+	return r;
 }
 
 int e2b_put_template(struct call *c, json_t *out, const char *name,
@@ -89,8 +99,7 @@ int e2b_put_template(struct call *c, json_t *out, const char *name,
 		return r;
 	spec = json_loads(row.spec, 0, NULL);
 	r = template_put_fields(&row, spec, out);
-	ret->start = template_copy(spec, "startCmd");
-	ret->ready = template_copy(spec, "readyCmd");
+	template_start_read(spec, ret);
 	json_decref(spec);
 	(void)memcpy(ret_id, template.id, sizeof(template.id));
 	(void)snprintf(ret_name, E2B_NAME_MAX + 1, "%s", template.name);
@@ -101,6 +110,8 @@ int e2b_put_template(struct call *c, json_t *out, const char *name,
 
 /* A sandbox that is becoming ready. */
 struct starting {
+	struct starting *next;
+	struct e2b *e2b;   /* NULL: the service is closing */
 	struct call *call; /* a reference */
 	char sandbox[ID_LEN + 1];
 	char *ready;
@@ -114,12 +125,20 @@ struct starting {
 
 static void starting_check(struct starting *s);
 
+void e2b_forget_starting(struct e2b *e)
+{
+	while (e->starting)
+		LIST_POP(e->starting)->e2b = NULL;
+}
+
 static void starting_end(struct starting *s, int r, const struct warren_error *err)
 {
 	struct call *c = s->call;
 	service_done_fn done = s->done;
 	void *ctx = s->ctx;
 
+	if (s->e2b)
+		(void)LIST_REMOVE(s->e2b->starting, s);
 	exec_wait_cancel(&s->waiter);
 	s->exec = exec_unref(s->exec);
 	s->timer = loop_timer_free(s->timer);
@@ -137,6 +156,7 @@ static void starting_exec(struct starting *s, const char *command, uint64_t time
 				     "\"$0\"; fi; exec /bin/sh -l -c \"$0\"";
 	const char *const argv[] = { "/bin/sh", "-c", script, command, NULL };
 	const struct exec_start start = { .argv = argv,
+					  .account = true,
 					  .timeout_ms = timeout_ms,
 					  .journal = READY_JOURNAL };
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -269,8 +289,73 @@ void e2b_start_template(struct call *c, struct sandbox *sandbox,
 	s->deadline = clock_now() + READY_MS * NS_PER_MS;
 	s->done = done;
 	s->ctx = ctx;
+	s->e2b = call_e2b(c);
+	LIST_PUSH(s->e2b->starting, s);
 	if (starts)
 		starting_exec(s, t->start, 0, starting_on_started);
 	else
 		starting_check(s);
+}
+
+struct template_ran {
+	const char *command;
+	int64_t since;
+	bool did;
+};
+
+static int template_note_ran(void *ctx, const struct exec_row *row)
+{
+	struct template_ran *ran = ctx;
+	json_t *argv =
+		row->started_at < ran->since ? NULL : json_loads(row->argv, 0, NULL);
+	const char *last =
+		json_string_value(json_array_get(argv, json_array_size(argv) - 1));
+
+	ran->did |= last && strcmp(last, ran->command) == 0;
+	json_decref(argv);
+	return 0;
+}
+
+/* Of several clients that connect at the same time, one runs the command. */
+static bool template_runs(const struct call *c, const struct sandbox *sandbox,
+			  const char *command)
+{
+	struct template_ran ran = { command, sandbox_row(sandbox)->changed_at, false };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	for (const struct starting *s = call_e2b(c)->starting; s; s = s->next)
+		if (strcmp(s->sandbox, sandbox_row(sandbox)->id) == 0)
+			return true;
+	return command &&
+	       db_each_exec(service_db(c->v1->service), sandbox_row(sandbox)->id, 0, 0,
+			    template_note_ran, &ran, &ignored) >= 0 &&
+	       ran.did;
+}
+
+void e2b_restart_template(struct call *c, struct sandbox *sandbox, service_done_fn done,
+			  void *ctx)
+{
+	AUTO_TEMPLATE_BUILD_ROW struct template_build_row row = { 0 };
+	const char *template = e2b_label(sandbox, E2B_LABEL_TEMPLATE_ID);
+	struct warren_error err = WARREN_ERROR_INIT;
+	struct template_start start = { 0 };
+	json_t *spec;
+	int r = !template
+			? -ENOENT
+			: db_find_snapshot_build(service_db(c->v1->service), template,
+						 sandbox_row(sandbox)->image, &row, &err);
+
+	if (r < 0) {
+		done(ctx, r == -ENOENT ? 0 : r, &err);
+		return;
+	}
+	spec = json_loads(row.spec, 0, NULL);
+	template_start_read(spec, &start);
+	json_decref(spec);
+	if (template_runs(c, sandbox, start.start)) {
+		free(start.start);
+		start.start = NULL;
+	}
+	e2b_start_template(c, sandbox, &start, false, done, ctx);
+	template_start_done(&start);
 }

@@ -20,8 +20,15 @@
 
 #define PLAN_DOCKERFILE_MAX (1U << 20)
 
-/* A command in the login shell of the image; $1 only makes it different from others. */
-static const char run_script[] = "if [ -x /bin/bash ]; then exec /bin/bash -l -c \"$0\"; "
+/*
+ * A command $0 of the account $1 in the login shell of the image; $2 only makes it
+ * different from others.
+ */
+static const char run_script[] = "case $1 in *[!0-9]*) u=$1;; "
+				 "*) u=$(id -un 2>/dev/null) || u=$1;; esac; "
+				 "USER=${USER-$u} LOGNAME=${LOGNAME-$u}; "
+				 "export USER LOGNAME; "
+				 "if [ -x /bin/bash ]; then exec /bin/bash -l -c \"$0\"; "
 				 "fi; exec /bin/sh -l -c \"$0\"";
 
 /* Create the account $0, unless it exists; without tools that an image may lack. */
@@ -38,9 +45,24 @@ static const char user_script[] =
 	"[ \"$g\" ] || echo \"$0:x:$u:\" >>/etc/group; "
 	"mkdir -p \"/home/$0\" && chown \"$u:$u\" \"/home/$0\"";
 
+/* Give the directory $d to the account $u; the group of a number without one is root. */
+#define GIVE_DIRECTORY                                                             \
+	"o=$u; while IFS=: read -r n x i r; do [ \"$i\" = \"$u\" ] && o=$n; done " \
+	"</etc/passwd; chown \"$o:\" \"$d\" 2>/dev/null || chown \"$u:0\" \"$d\""
+
+/* Create the directory $d for the account $u. The last line of an error is its reason. */
+#define MAKE_DIRECTORY                                                         \
+	"[ -d \"$d\" ] || { mkdir -p \"$d\" && { " GIVE_DIRECTORY "; }; } || " \
+	"{ echo \"WORKDIR: cannot create the directory '$d'\" >&2; exit 1; }"
+
 /* Create the directory $0 for the account $1. */
-static const char workdir_script[] =
-	"[ -d \"$0\" ] || { mkdir -p \"$0\" && chown \"$1:\" \"$0\"; }";
+static const char workdir_script[] = "d=$0 u=$1; " MAKE_DIRECTORY;
+
+/* The same for a path with variables, which only the build knows. */
+static const char variable_workdir_script[] =
+	"d=$WARREN_DIR u=$0; "
+	"case $d in '') echo 'WORKDIR: the path is empty' >&2; exit 1;; "
+	"/*) ;; *) d=$PWD/$d;; esac; " MAKE_DIRECTORY;
 
 struct plan_step {
 	struct template_plan *plan;
@@ -79,11 +101,12 @@ static void plan_put_words(struct template_plan *p, const char *before,
 	buf_puts(&p->dockerfile, "\n");
 }
 
+/* Up to three arguments, the last of which may be NULL. */
 static void plan_put_script(struct template_plan *p, const char *script, const char *a,
-			    const char *b)
+			    const char *b, const char *c)
 {
 	plan_put_words(p, "RUN ",
-		       (const char *const[]){ "/bin/sh", "-c", script, a, b, NULL });
+		       (const char *const[]){ "/bin/sh", "-c", script, a, b, c, NULL });
 }
 
 static void step_begin(const struct plan_step *s)
@@ -95,13 +118,14 @@ static void step_begin(const struct plan_step *s)
 			   s->number - 1, s->number);
 }
 
-/* A word of a Dockerfile, in which '$' means itself. */
-static char *plan_escape(const char *text)
+/* A word of a Dockerfile, in which all characters but those of variables mean themselves.
+ */
+static char *plan_escape(const char *text, const char *special)
 {
 	char *out = malloc(strlen(text) * 2 + 1), *at = out;
 
 	for (; out && *text; text++) {
-		if (*text == '$' || *text == '\\')
+		if (strchr(special, *text))
 			*at++ = '\\';
 		*at++ = *text;
 	}
@@ -110,11 +134,38 @@ static char *plan_escape(const char *text)
 	return out;
 }
 
+/* A word outside and inside of quotes; the latter can have spaces. */
+#define PLAN_WORD          "\\'\"$"
+#define PLAN_VARIABLE_WORD "\\'\""
+#define PLAN_QUOTED        "\\\"$"
+#define PLAN_VARIABLE      "\\\""
+
+static int steps_no_memory(struct api_error *err)
+{
+	return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
+}
+
+static int plan_put_quoted(struct template_plan *p, const char *before, const char *text,
+			   const char *special, struct api_error *err)
+{
+	AUTO_FREE char *escaped = plan_escape(text, special);
+
+	if (!escaped)
+		return steps_no_memory(err);
+	buf_printf(&p->dockerfile, "%s\"%s\"\n", before, escaped);
+	return 0;
+}
+
 static bool step_user_is_valid(const char *user)
 {
 	return *user && *user != '-' && strlen(user) < 64 &&
 	       strspn(user, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			    "0123456789_.-") == strlen(user);
+}
+
+static bool step_user_is_number(const char *user)
+{
+	return strspn(user, "0123456789") == strlen(user);
 }
 
 /* ------------------------------------------------------------------------ steps */
@@ -133,10 +184,24 @@ static int step_put_run(const struct plan_step *s)
 		id_make(nonce);
 	step_begin(s);
 	buf_printf(&p->dockerfile, "USER %s\n", *user ? user : p->user);
-	plan_put_script(p, run_script, step_arg(s, 0), p->force ? nonce : NULL);
+	plan_put_script(p, run_script, step_arg(s, 0), *user ? user : p->user,
+			p->force ? nonce : NULL);
 	if (*user)
 		buf_printf(&p->dockerfile, "USER %s\n", p->user);
 	return 0;
+}
+
+/* The owner of files: "user" or "user:group". */
+static bool step_owner_is_valid(const char *owner)
+{
+	const char *colon = strchr(owner, ':');
+	char user[64];
+
+	if (!colon)
+		return step_user_is_valid(owner);
+	(void)snprintf(user, sizeof(user), "%.*s", (int)(colon - owner), owner);
+	return colon - owner < (ptrdiff_t)sizeof(user) && step_user_is_valid(user) &&
+	       step_user_is_valid(colon + 1);
 }
 
 static bool step_mode_is_valid(const char *mode)
@@ -156,17 +221,17 @@ static int step_put_copy(const struct plan_step *s)
 		return step_refuse(s, "COPY needs the field filesHash");
 	if (!*source || !*target)
 		return step_refuse(s, "COPY needs a source and a destination");
-	if (*owner && !step_user_is_valid(owner))
-		return step_refuse(s, "the user is not valid");
+	if (*owner && !step_owner_is_valid(owner))
+		return step_refuse(s, "the owner must be USER or USER:GROUP");
 	if (*mode && !step_mode_is_valid(mode))
 		return step_refuse(s, "the mode is not valid");
 	source += strncmp(source, "./", 2) == 0 ? 2 : 0;
 	source += strspn(source, "/");
-	from = plan_escape(source);
-	to = plan_escape(target);
+	from = plan_escape(source, PLAN_WORD);
+	to = plan_escape(target, PLAN_VARIABLE_WORD);
 	if (!from || !to || asprintf(&rooted, "/%s", from) < 0) {
 		rooted = NULL;
-		return api_error_set(s->err, API_ERR_OVERLOADED, "out of memory");
+		return steps_no_memory(s->err);
 	}
 	buf_printf(&p->dockerfile,
 		   "FROM scratch AS files%zu\nADD " TEMPLATE_ARCHIVE_NAME " /\n",
@@ -188,6 +253,14 @@ static int step_put_env(const struct plan_step *s)
 	if (s->n_args == 0 || s->n_args % 2 != 0)
 		return step_refuse(s, "ENV needs names and values");
 	step_begin(s);
+	/* Commands of the account have these variables. */
+	if (strcmp(p->user, "root") == 0 || strcmp(p->user, "0") == 0)
+		buf_puts(&p->dockerfile, "ARG HOME=/root\n");
+	else if (step_user_is_number(p->user))
+		buf_puts(&p->dockerfile, "ARG HOME=/\n");
+	else
+		buf_printf(&p->dockerfile, "ARG HOME=/home/%s\n", p->user);
+	buf_printf(&p->dockerfile, "ARG USER=%s\nARG LOGNAME=%s\n", p->user, p->user);
 	for (size_t i = 0; i < s->n_args; i += 2) {
 		const char *name = step_arg(s, i), *value = step_arg(s, i + 1);
 
@@ -207,24 +280,41 @@ static int step_put_env(const struct plan_step *s)
 	return 0;
 }
 
+/* A path with variables, or relative to one: only the build knows it. */
+static int step_put_variable_workdir(const struct plan_step *s, const char *asked)
+{
+	struct template_plan *p = s->plan;
+	int r;
+
+	step_begin(s);
+	r = plan_put_quoted(p, "ARG WARREN_DIR=", asked, PLAN_VARIABLE, s->err);
+	buf_puts(&p->dockerfile, "USER root\n");
+	plan_put_script(p, variable_workdir_script, p->user, NULL, NULL);
+	buf_printf(&p->dockerfile, "USER %s\n", p->user);
+	p->workdir[0] = '\0';
+	return r < 0 ? r : plan_put_quoted(p, "WORKDIR ", asked, PLAN_VARIABLE, s->err);
+}
+
 static int step_put_workdir(const struct plan_step *s)
 {
 	struct template_plan *p = s->plan;
-	AUTO_FREE char *escaped = NULL;
+	const char *asked = step_arg(s, 0);
 	char path[4096];
 
-	if (!*step_arg(s, 0) || strpbrk(step_arg(s, 0), "\r\n") ||
-	    !api_path(p->workdir, step_arg(s, 0), path))
+	if (!*asked)
 		return step_refuse(s, "WORKDIR needs a path");
-	escaped = plan_escape(path);
-	if (!escaped)
-		return api_error_set(s->err, API_ERR_OVERLOADED, "out of memory");
+	if (strpbrk(asked, "\r\n"))
+		return step_refuse(s, "the path of WORKDIR has only one line");
+	if (strchr(asked, '$') || (!p->workdir[0] && asked[0] != '/'))
+		return step_put_variable_workdir(s, asked);
+	if (!api_path(p->workdir, asked, path))
+		return step_refuse(s, "the path of WORKDIR is too long");
 	step_begin(s);
 	buf_puts(&p->dockerfile, "USER root\n");
-	plan_put_script(p, workdir_script, path, p->user);
-	buf_printf(&p->dockerfile, "USER %s\nWORKDIR %s\n", p->user, escaped);
+	plan_put_script(p, workdir_script, path, p->user, NULL);
+	buf_printf(&p->dockerfile, "USER %s\n", p->user);
 	(void)strcpy(p->workdir, path);
-	return 0;
+	return plan_put_quoted(p, "WORKDIR ", path, PLAN_QUOTED, s->err);
 }
 
 static int step_put_user(const struct plan_step *s)
@@ -235,8 +325,11 @@ static int step_put_user(const struct plan_step *s)
 	if (!step_user_is_valid(user))
 		return step_refuse(s, "the user is not valid");
 	step_begin(s);
-	buf_puts(&p->dockerfile, "USER root\n");
-	plan_put_script(p, user_script, user, NULL);
+	/* A number needs no account. */
+	if (!step_user_is_number(user)) {
+		buf_puts(&p->dockerfile, "USER root\n");
+		plan_put_script(p, user_script, user, NULL, NULL);
+	}
 	buf_printf(&p->dockerfile, "USER %s\n", user);
 	(void)snprintf(p->user, sizeof(p->user), "%s", user);
 	return 0;
@@ -297,7 +390,6 @@ static int plan_put_step(struct template_plan *p, size_t number, json_t *value,
 
 int template_plan_make(struct template_plan *p, json_t *steps, struct api_error *err)
 {
-	AUTO_FREE char *workdir = NULL;
 	json_t *value;
 	size_t i;
 	int r = 0;
@@ -314,11 +406,11 @@ int template_plan_make(struct template_plan *p, json_t *steps, struct api_error 
 	buf_printf(&p->dockerfile, "FROM %s AS base\n", p->base);
 	if (p->prepare) {
 		buf_puts(&p->dockerfile, "USER root\n");
-		plan_put_script(p, user_script, p->user, NULL);
+		plan_put_script(p, user_script, p->user, NULL, NULL);
 	}
-	workdir = plan_escape(p->workdir);
-	buf_printf(&p->dockerfile, "USER %s\nWORKDIR %s\n", p->user,
-		   workdir ? workdir : "/");
+	buf_printf(&p->dockerfile, "USER %s\n", p->user);
+	if (p->workdir[0])
+		r = plan_put_quoted(p, "WORKDIR ", p->workdir, PLAN_QUOTED, err);
 	json_array_foreach(steps, i, value) if (r == 0) r =
 		plan_put_step(p, i + 1, value, err);
 	if (r == 0 && p->dockerfile.failed)

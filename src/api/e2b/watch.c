@@ -40,6 +40,8 @@ struct fs_watch {
 	struct watch *watch;
 	struct watch_denial denial;
 	struct fs_accounts accounts;
+	struct file_resolve_op *resolving; /* a link; NULL: not now */
+	struct proto_entry link;
 	char base[4096];
 	bool include_entry;
 	struct change *first, **tail;
@@ -82,6 +84,7 @@ static void watch_drop_queue(struct fs_watch *w)
 static void fs_watch_done(struct fs_watch *w)
 {
 	w->watch = watch_free(w->watch);
+	w->resolving = file_resolve_free(w->resolving);
 	w->files = files_end(w->files);
 	fs_accounts_done(&w->accounts);
 	watch_drop_queue(w);
@@ -133,7 +136,7 @@ static const char *watch_name(const struct fs_watch *w, const char *path)
 	return *path == '/' ? path + 1 : path;
 }
 
-static void watch_deliver(struct fs_watch *w, const struct proto_entry *is)
+static void watch_deliver(struct fs_watch *w, struct fs_entry *e)
 {
 	AUTO_BUF struct buf out = BUF_INIT(65536);
 	struct json j = { .out = &out };
@@ -148,14 +151,28 @@ static void watch_deliver(struct fs_watch *w, const struct proto_entry *is)
 	json_open(&j, NULL, '{');
 	json_str(&j, "name", name);
 	json_str(&j, "type", c->type);
-	if (is)
-		fs_entry_to_json(&w->accounts,
-				 &(struct fs_entry){ .is = *is, .path = c->path }, &j,
-				 "entry");
+	if (e) {
+		e->path = c->path;
+		fs_entry_to_json(&w->accounts, e, &j, "entry");
+	}
 	json_close(&j, '}');
 	if (*name)
 		w->deliver(w, &out);
 	free(c);
+}
+
+static void watch_on_resolved(void *ctx, const struct file_resolved *r,
+			      const struct warren_error *err)
+{
+	struct fs_watch *w = ctx;
+	struct fs_entry e = { .is = w->link };
+
+	w->resolving = NULL;
+	w->looking = false;
+	if (!err)
+		fs_resolved(&e, r);
+	watch_deliver(w, &e);
+	watch_go_on(w);
 }
 
 static void watch_on_stat(void *ctx, struct files_answer *a,
@@ -164,11 +181,16 @@ static void watch_on_stat(void *ctx, struct files_answer *a,
 	struct fs_watch *w = ctx;
 	struct proto_found found;
 	size_t at = 0;
+	bool exists = !err && proto_next(a->entries, a->size, &at, &found) == 1;
 
+	if (exists && S_ISLNK(found.is.mode) && w->first) {
+		w->link = found.is;
+		file_resolve(w->files, w->first->path, watch_on_resolved, w,
+			     &w->resolving);
+		return;
+	}
 	w->looking = false;
-	watch_deliver(w, !err && proto_next(a->entries, a->size, &at, &found) == 1
-				 ? &found.is
-				 : NULL);
+	watch_deliver(w, exists ? &(struct fs_entry){ .is = found.is } : NULL);
 	watch_go_on(w);
 }
 
@@ -242,17 +264,15 @@ static void e2b_watch_on_event(void *ctx, enum watch_type type, const char *path
 		watch_put(w, names[type], path);
 }
 
+/* The codes are those of other requests about files. */
 static void watch_on_failed(void *ctx, const struct warren_error *err)
 {
-	struct fs_watch *w = ctx;
+	struct api_error why = { 0 };
 
-	fs_watch_fail(w,
-		      err->code == ENOENT       ? "not_found"
-		      : err->code == ENOTDIR    ? "invalid_argument"
-		      : err->code == EDQUOT     ? "resource_exhausted"
-		      : err->code == EOPNOTSUPP ? "unimplemented"
-						: "unavailable",
-		      err->msg);
+	file_error(&why, err);
+	/* EAGAIN: what watched the files has ended, so a new watch will work. */
+	fs_watch_fail(ctx, err->code == EAGAIN ? "unavailable" : e2b_rpc_code(&why),
+		      why.message);
 }
 
 /* Begin to watch @path. The files of @f belong to the watch from now on. */

@@ -63,39 +63,44 @@ void file_begin(struct call *c, struct file_call *fc, const char *path, const ch
 	files_begin(sandbox, user, on_begun, call_ref(c));
 }
 
-void file_fail(struct call *c, const struct warren_error *engine)
+void file_error(struct api_error *ret, const struct warren_error *engine)
 {
-	struct api_error err = { 0 };
-
 	switch (engine->code) {
 	case ENOENT:
-		(void)api_error_set(&err, API_ERR_FILE_NOT_FOUND, "%s", engine->msg);
+		(void)api_error_set(ret, API_ERR_FILE_NOT_FOUND, "%s", engine->msg);
 		break;
 	case EXDEV:
-		(void)api_error_set(&err, API_ERR_INVALID_REQUEST, "%s", engine->msg);
+		(void)api_error_set(ret, API_ERR_INVALID_REQUEST, "%s", engine->msg);
 		break;
 	case ENODEV:
-		(void)api_error_set(&err, API_ERR_SPECIAL_FILE, "%s", engine->msg);
+		(void)api_error_set(ret, API_ERR_SPECIAL_FILE, "%s", engine->msg);
 		break;
 	case ENOBUFS: /* the sandbox's memory limit was reached */
-		(void)api_error_set(&err, API_ERR_OUT_OF_MEMORY, "%s", engine->msg);
+		(void)api_error_set(ret, API_ERR_OUT_OF_MEMORY, "%s", engine->msg);
 		break;
 	case EDQUOT:
 	case EFBIG:
-		(void)api_error_set(&err, API_ERR_DISK_FULL, "%s", engine->msg);
+		(void)api_error_set(ret, API_ERR_DISK_FULL, "%s", engine->msg);
 		break;
 	case EPIPE: /* file requests have no stdin, so this means that the sandbox has
 		       ended */
-		(void)api_error_set(&err, API_ERR_SANDBOX_FAILED, "%s", engine->msg);
+		(void)api_error_set(ret, API_ERR_SANDBOX_FAILED, "%s", engine->msg);
 		break;
 	case ETXTBSY:
 	case EAGAIN: /* a process is changing the path */
 	case EBUSY:
-		(void)api_error_set(&err, API_ERR_CONFLICT, "%s", engine->msg);
+		(void)api_error_set(ret, API_ERR_CONFLICT, "%s", engine->msg);
 		break;
 	default:
-		(void)api_error_from(&err, engine);
+		(void)api_error_from(ret, engine);
 	}
+}
+
+void file_fail(struct call *c, const struct warren_error *engine)
+{
+	struct api_error err = { 0 };
+
+	file_error(&err, engine);
 	call_error(c, &err);
 }
 

@@ -35,6 +35,8 @@ struct file_call {
 void file_begin(struct call *c, struct file_call *fc, const char *path, const char *user);
 /* Answer with the error of a file; ENOENT means that the file is missing. */
 void file_fail(struct call *c, const struct warren_error *engine);
+/* The same error, without an answer. */
+void file_error(struct api_error *ret, const struct warren_error *engine);
 /* Get the only entry of a reply. False: the call was answered with an error. */
 bool file_entry(struct call *c, const struct files_answer *a,
 		const struct warren_error *err, struct proto_found *ret);

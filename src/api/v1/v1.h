@@ -128,7 +128,7 @@ void call_json_when(struct call *c, int status, const struct buf *body, bool syn
  */
 void call_created(struct call *c, const struct buf *body, struct sandbox **all, size_t n);
 void call_text(struct call *c, const char *type, const void *data, size_t size);
-void call_error(struct call *c, const struct api_error *err);
+void call_error(struct call *c, const struct api_error *given);
 /* Remove the directories of the service from the text, unless its owner is the client. */
 void call_hide_dirs(const struct call *c, char *text);
 void call_refuse(struct call *c, enum api_code code, const char *fmt, ...)

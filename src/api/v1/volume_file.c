@@ -2,8 +2,8 @@
 /*
  * volume_file.c - handlers: the files of a volume, without a sandbox
  *
- * The warden resolves paths (warden/volume_files.c). A file is written under a temporary
- * name, which is removed when the request ends early.
+ * The warden resolves paths (warden/volume_files.c). A file has no name until it is
+ * complete, so it disappears when the request ends early.
  */
 #include "api/v1/volume_file.h"
 
@@ -228,20 +228,12 @@ struct volume_write {
 	struct call *call; /* a reference */
 	volume_show_fn show;
 	struct warden_proto_volume m;
-	int fd;                     /* the temporary file; -1: none */
+	int fd;                     /* the new file; -1: none */
 	struct file_writer *writer; /* NULL: no write is in progress */
 	bool asking;                /* the warden has not answered yet */
-	bool made;                  /* the temporary file exists */
 	bool ended;                 /* the whole body has arrived */
 	bool gone;                  /* the request has ended */
 };
-
-static void volume_write_ignore(void *ctx UNUSED, const struct warren_error *err UNUSED,
-				const char *data UNUSED, size_t size UNUSED, int fd)
-{
-	if (fd >= 0)
-		(void)close(fd);
-}
 
 static void volume_write_free(struct volume_write *w)
 {
@@ -252,11 +244,6 @@ static void volume_write_free(struct volume_write *w)
 	w->writer = file_writer_cancel(w->writer);
 	if (w->fd >= 0)
 		(void)close(w->fd);
-	if (w->made) {
-		w->m.verb = WIRE_VOLUME_DROP;
-		volume_ask(c->v1->service, c->caller.tenant, c->route.param[0], &w->m,
-			   volume_write_ignore, NULL);
-	}
 	free(w);
 	call_unref(c);
 }
@@ -281,13 +268,12 @@ static void volume_write_ask(struct volume_write *w, uint32_t verb, volume_reply
 	volume_ask(c->v1->service, c->caller.tenant, c->route.param[0], &w->m, fn, w);
 }
 
-static void volume_write_on_renamed(void *ctx, const struct warren_error *err,
-				    const char *data, size_t size, int fd UNUSED)
+static void volume_write_on_placed(void *ctx, const struct warren_error *err,
+				   const char *data, size_t size, int fd UNUSED)
 {
 	struct volume_write *w = ctx;
 
 	w->asking = false;
-	w->made = false; /* even if it failed: the warden removes the file then */
 	if (w->gone)
 		volume_write_free(w);
 	else if (err)
@@ -298,8 +284,7 @@ static void volume_write_on_renamed(void *ctx, const struct warren_error *err,
 
 static void volume_write_complete(struct volume_write *w)
 {
-	(void)close(TAKE_FD(w->fd));
-	volume_write_ask(w, WIRE_VOLUME_RENAME, volume_write_on_renamed);
+	volume_write_ask(w, WIRE_VOLUME_PLACE, volume_write_on_placed);
 }
 
 static void volume_write_on_written(void *ctx, struct files_answer *a UNUSED,
@@ -338,13 +323,14 @@ static void volume_write_on_piece(struct http_request *req, const char *data, si
 }
 
 static void volume_write_on_open(void *ctx, const struct warren_error *err,
-				 const char *data UNUSED, size_t size UNUSED, int fd)
+				 const char *data, size_t size, int fd)
 {
 	struct volume_write *w = ctx;
 
 	w->asking = false;
-	w->made = !err;
 	w->fd = fd;
+	if (!err && size == sizeof(w->m.new))
+		(void)memcpy(&w->m.new, data, size);
 	if (w->gone)
 		volume_write_free(w);
 	else if (err)

@@ -20,7 +20,10 @@
 #define DISK_ENOUGH (6ULL << 20) /* free space at which the service continues */
 #define SHORT_PART  10           /* if less than this part is free, keep all results */
 #define TURN_MS     250
-#define KEEP_TURNS  40 /* turns between two checks of the reserved space */
+#define TRIM_PART   16 /* below this part and TRIM_FLOOR, trim builds */
+#define TRIM_FLOOR  (512ULL << 20)
+#define TRIM_MS     10000 /* between two attempts */
+#define KEEP_TURNS  40    /* turns between two checks of the reserved space */
 
 static void disk_look(struct service *s)
 {
@@ -112,11 +115,35 @@ void disk_release(struct service *s, uint64_t bytes)
 
 /* -------------------------------------------------------------------- periodic checks */
 
+static void disk_on_trimmed(void *ctx, int r UNUSED, const char *data UNUSED,
+			    size_t size UNUSED, const struct warren_error *err UNUSED)
+{
+	struct service *s = ctx;
+
+	s->disk_trims = false;
+	s->disk_trimmed_at = loop_now(s->loop);
+	disk_look(s);
+}
+
+/* Cached steps of builds are worth less than a request that would be refused. */
+static void disk_trim(struct service *s)
+{
+	uint64_t now = loop_now(s->loop);
+
+	if (s->disk_trims || s->closing || s->disk_size == 0 ||
+	    s->disk_left >= s->disk_size / TRIM_PART || s->disk_left >= TRIM_FLOOR ||
+	    (s->disk_trimmed_at && now - s->disk_trimmed_at < TRIM_MS))
+		return;
+	s->disk_trims = true;
+	image_ask(s, IMAGE_TRIM, "", disk_on_trimmed, s);
+}
+
 static void disk_on_turn(void *ctx)
 {
 	struct service *s = ctx;
 
 	disk_look(s);
+	disk_trim(s);
 	if (s->n_unsaved > 0)
 		ROOMS_CALL(s, save, s);
 	if (!s->disk_full && s->disk_turn++ % KEEP_TURNS == 0)

@@ -86,6 +86,7 @@ void image_ask(struct service *s, enum image_verb verb, const char *ref,
 					  .flags = WIRE_IMAGE_FORCE },
 		[IMAGE_REMOVE_SNAPSHOT] = { .verb = WIRE_IMAGE_RM,
 					    .flags = WIRE_IMAGE_FORCE | WIRE_IMAGE_OURS },
+		[IMAGE_TRIM] = { .verb = WIRE_IMAGE_TRIM },
 	};
 
 	image_ask_with(s, verbs[verb], ref, done, ctx);

@@ -225,7 +225,9 @@ struct service {
 	struct diff_op *diffs;         /* lists of changed files in progress */
 	uint64_t disk_reserved;        /* bytes of files that are being saved */
 	unsigned disk_turn;
-	size_t n_unsaved; /* results that are not in the database yet */
+	bool disk_trims;          /* cached steps of builds are being removed */
+	uint64_t disk_trimmed_at; /* ms of the loop's clock; 0: never */
+	size_t n_unsaved;         /* results that are not in the database yet */
 	struct event events[EVENTS_KEPT];
 	struct event past_event; /* an event read from the database */
 	/* Events after first_event are kept; last_event is the newest one. */

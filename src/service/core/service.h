@@ -392,6 +392,7 @@ enum image_verb {
 	IMAGE_REMOVE,
 	IMAGE_REMOVE_FORCED,
 	IMAGE_REMOVE_SNAPSHOT, /* the same, without an event */
+	IMAGE_TRIM, /* remove cached steps of builds, if the disk is nearly full */
 };
 
 /*

@@ -503,6 +503,7 @@ static int ask_init(struct starting *st, int gate, struct warren_error *err)
 	int r;
 
 	base.added_env = st->sandbox->added_env;
+	base.account = from->account ? st->user.name : NULL;
 	exec->capacity = spec.journal_limit;
 	streams.journal = exec->journal;
 	streams.notify = exec->notify;
@@ -615,7 +616,7 @@ static void exec_on_usable(void *ctx, int r, const struct warren_error *err)
 	/* An earlier copy is that of a start that a hibernation has prevented. */
 	undo_not_started(st->sandbox, st->undo);
 	st->undo = (uint32_t)r;
-	sandbox_find_user(st->sandbox, st->start.user, exec_on_user, st);
+	exec_account_find(st->sandbox, &st->start, exec_on_user, st);
 }
 
 bool exec_brings_file(const struct sandbox *sandbox)
@@ -713,6 +714,7 @@ void exec_finish(struct exec *exec, const struct warren_result *result)
 	exec->row.ended_at = end_of(&exec->row, result);
 	exec->row.result = *result;
 	exec->row.ended_by = sandbox_stop_ended_by(exec);
+	exec_note_away(exec);
 	undo_ended(sandbox, exec->undo);
 	exec_uncount(exec);
 	if (!exec->row.session) {

@@ -35,6 +35,7 @@ struct exec_start {
 	const char *const *env;  /* NULL: none */
 	bool env_only;           /* do not add the sandbox's variables */
 	const char *cwd, *user;  /* NULL: those of the sandbox */
+	bool account;            /* set USER and LOGNAME, as a login does */
 	bool pty;
 	uint16_t rows, cols;
 	bool input;       /* stdin is a pipe for clients to write to */
@@ -85,8 +86,9 @@ struct sandbox *exec_sandbox(const struct exec *exec); /* NULL: the sandbox is g
 /* The pid of its first process inside the sandbox; 0: unknown. */
 int exec_pid(const struct exec *exec);
 /*
- * The exec that ended while no service ran, and had that pid; NULL: none. It is known for
- * some minutes. The caller releases it with exec_unref().
+ * The exec that an earlier process of the service started, that has ended, and that had
+ * this pid; NULL: none. It is known for some minutes. The caller releases it with
+ * exec_unref().
  */
 struct exec *exec_find_away(struct sandbox *sandbox, int pid);
 /*

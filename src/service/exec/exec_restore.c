@@ -21,7 +21,8 @@
 #define AWAY_MS    300000
 #define AWAY_MAX   256U
 
-/* ------------------------------------------- execs that ended while no service ran */
+/* ------------------------------------- execs that an earlier process of the service
+ * started */
 
 struct exec_away {
 	struct exec_away *next;
@@ -47,16 +48,33 @@ void exec_forget_away(struct sandbox *sandbox, int64_t until)
 	}
 }
 
-static void exec_note_away(const struct exec *exec)
+/* If there are too many, forget the one that was noted first. */
+static void exec_trim_away(struct sandbox_execs *all)
+{
+	struct exec_away **at = &all->away;
+
+	for (size_t n = 1; *at; n++) {
+		if (n == AWAY_MAX) {
+			free(TAKE_PTR(*at));
+			return;
+		}
+		at = &(*at)->next;
+	}
+}
+
+void exec_note_away(struct exec *exec)
 {
 	struct sandbox_execs *all = sandbox_execs(exec->sandbox);
-	int pid = journal_pid(exec->journal);
-	struct exec_away *a = all->away;
-	size_t n = 0;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct exec_away *a;
+	int pid = exec->pid;
 
-	for (; a; a = a->next)
-		n++;
-	a = pid > 0 && n < AWAY_MAX ? malloc(sizeof(*a)) : NULL;
+	if (exec->capacity)
+		return;
+	if (pid <= 0 && exec_open_journal(exec, &ignored) == 0)
+		pid = journal_pid(exec->journal);
+	exec_trim_away(all);
+	a = pid > 0 ? malloc(sizeof(*a)) : NULL;
 	if (!a)
 		return;
 	*a = (struct exec_away){ .pid = pid, .noted_at = service_time() };
@@ -100,7 +118,6 @@ bool exec_finish_by_journal(struct exec *exec)
 		return false;
 	if (state == JOURNAL_FAILED)
 		exited.status = 127 << 8;
-	exec_note_away(exec);
 	result_fill(&exited, &result);
 	exec_finish(exec, &result);
 	return true;

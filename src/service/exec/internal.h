@@ -20,11 +20,12 @@ struct sandbox_execs {
 	/* Numbers of execs that may have started although their clients got an error. */
 	uint32_t *disowned;
 	size_t n_disowned;
+	char account[64];         /* name of the sandbox's user; "": not known yet */
 	struct stop_op *stopping; /* sandbox_stop.c; NULL: no stop in progress */
 	/* sandbox_hibernate.c; NULL: the sandbox is not about to hibernate */
 	struct hibernate_op *hibernating;
 	unsigned main_starting; /* pending starts of the main command */
-	struct exec_away *away; /* execs that ended while no service ran */
+	struct exec_away *away; /* ended execs of an earlier process of the service */
 };
 
 /* The state of the module for the service. */
@@ -39,6 +40,13 @@ struct service_execs {
 	struct loop_timer *journal_timer; /* journal_limit.c */
 	size_t journal_turn;
 };
+
+/* exec_account.c: find the user of an exec, and the name of its account if it needs that.
+ */
+typedef void (*exec_account_fn)(void *ctx, const struct initclient_user *user,
+				const struct warren_error *err);
+void exec_account_find(struct sandbox *sandbox, const struct exec_start *start,
+		       exec_account_fn fn, void *ctx);
 
 static inline struct sandbox_execs *sandbox_execs(const struct sandbox *sandbox)
 {
@@ -160,6 +168,8 @@ void exec_disown(struct exec *exec);
 /* Finish the exec if its journal has a result. Returns whether there is one. */
 bool exec_finish_by_journal(struct exec *exec);
 void exec_forget_away(struct sandbox *sandbox, int64_t until);
+/* An exec has ended: if an earlier process of the service started it, keep its pid. */
+void exec_note_away(struct exec *exec);
 void exec_kill_disowned(struct sandbox *sandbox);
 
 /* journal_limit.c */

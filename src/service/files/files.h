@@ -20,6 +20,7 @@
  *	walk.c			walks a tree, directory by directory
  *	file_tree_ops.c		changes a whole tree
  *	file_target.c		finds where to write a file; follows links
+ *	file_resolve.c		finds what a path leads to
  *	file_owner.c		finds the ids of a user
  *	watch.c			reports changes
  *	search.c		searches names and contents
@@ -238,5 +239,22 @@ void file_target_find(struct files *f, const char *path, bool parents,
 				   const struct warren_error *err),
 		      void *ctx, struct file_target_op **ret);
 struct file_target_op *file_target_free(struct file_target_op *j);
+
+/* -------------------------------------------------------------------- file_resolve.c */
+
+/* What a path leads to. */
+struct file_resolved {
+	char path[4096]; /* absolute; no name in it is a link */
+	bool exists;     /* otherwise, only the last name does not exist */
+	struct proto_entry is;
+};
+
+struct file_resolve_op;
+/* Follow all links of the path, like realpath(3). ELOOP: there are too many. */
+void file_resolve(struct files *f, const char *path,
+		  void (*done)(void *ctx, const struct file_resolved *r,
+			       const struct warren_error *err),
+		  void *ctx, struct file_resolve_op **ret);
+struct file_resolve_op *file_resolve_free(struct file_resolve_op *op);
 
 #endif /* SERVICE_FILES_FILES_H */

@@ -2,20 +2,26 @@
 /*
  * watch.c - the watches of a tree, and their events
  *
- * A directory is watched before it is listed, so a new file in the directory is seen
- * either by the watch or in the list: it may be seen twice, but is never missed. A
- * directory that is renamed keeps its watches with new paths; a directory that leaves the
- * tree loses them.
+ * A directory is watched before it is listed, so a new file in the directory is never
+ * missed, but may be both in the list and among the events. So names of the list are
+ * reported only when all events of before it have been read, and only those that no event
+ * has told. A watch that is added and removed after the list marks this place among the
+ * events.
+ *
+ * A directory that is renamed keeps its watches with new paths; a directory that leaves
+ * the tree loses them.
  */
 #include "service/files/watch.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "net/loop.h"
 #include "service/files/internal.h"
 
@@ -24,7 +30,9 @@
 	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
 	 IN_DELETE_SELF | IN_MOVE_SELF)
 #define READS_AT_ONCE 16
-#define PATH_COST     48 /* memory for each path, in addition to its bytes */
+#define NAMES_MAX     (64U << 10) /* bytes of names; more are reported at once */
+#define MARK_AT       "/dev/null" /* nothing else watches it */
+#define PATH_COST     48          /* memory for each path, in addition to its bytes */
 
 /* A directory that must be watched and listed. */
 struct todo {
@@ -50,6 +58,11 @@ struct watch {
 	size_t n_paths, count;
 	struct todo *todo, **todo_tail;
 	struct todo *doing;
+	int doing_wd; /* -1: its watch is not added yet */
+	struct buf
+		listed;  /* its names that are not reported yet; see watch_names_put() */
+	struct buf told; /* its names that events have told while it is listed */
+	int mark;        /* the watch that ends the events of before the list; -1: none */
 	struct walk *walk;
 	char *root;
 	bool ready, dead;
@@ -132,8 +145,85 @@ static void add_todo(struct watch *w, const char *path, bool quiet)
 	w->todo_tail = &t->next;
 }
 
+/* ---------------------------------------------------- names of a new directory */
+
+/* Each name is between two NULs, and begins with 'd' if it is a directory. */
+static void watch_names_put(struct buf *names, char kind, const char *name)
+{
+	if (names->len == 0)
+		buf_add(names, "", 1);
+	buf_add(names, &kind, 1);
+	buf_add(names, name, strlen(name) + 1);
+}
+
+static char *watch_names_find(const struct buf *names, char kind, const char *name)
+{
+	char text[NAME_MAX + 4] = { '\0', kind };
+	size_t n = strlen(name);
+
+	if (names->len == 0 || n > NAME_MAX)
+		return NULL;
+	(void)memcpy(text + 2, name, n + 1);
+	return memmem(names->data, names->len, text, n + 3);
+}
+
+/* Report a name of the directory that is being added to the watch. */
+static void watch_report_new(struct watch *w, const char *name, bool is_dir)
+{
+	/* It may have been renamed in the meantime. */
+	const char *now = w->doing_wd >= 0 ? w->paths[w->doing_wd] : NULL;
+	const char *dir = now ? now : w->doing->path;
+	char path[8192];
+
+	(void)snprintf(path, sizeof(path), "%s%s%s", dir, dir[1] ? "/" : "", name);
+	w->o.event(w->o.ctx, WATCH_CREATED, path, NULL);
+	if (is_dir)
+		add_todo(w, path, false);
+}
+
+/*
+ * An event is about a name of this directory. If it does not tell that the file is new,
+ * the file is older than the watch, so its creation is reported before.
+ */
+static void watch_tell_name(struct watch *w, const struct inotify_event *ev)
+{
+	static const char kinds[] = "df";
+	bool is_new = ev->mask & (IN_CREATE | IN_MOVED_TO);
+
+	for (size_t i = 0; i < 2; i++) {
+		char *at = watch_names_find(&w->listed, kinds[i], ev->name);
+
+		if (!at)
+			continue;
+		at[1] = '-';
+		if (!is_new)
+			watch_report_new(w, ev->name, kinds[i] == 'd');
+	}
+	if (w->walk && (is_new || ev->mask & (IN_DELETE | IN_MOVED_FROM)) &&
+	    w->told.len + strlen(ev->name) + 3 < NAMES_MAX)
+		watch_names_put(&w->told, 'f', ev->name);
+}
+
+/* Report what no event has told, unless the directory is gone. */
+static void watch_report_listed(struct watch *w)
+{
+	bool gone = w->doing_wd >= 0 && !w->paths[w->doing_wd];
+
+	for (size_t at = 1; at < w->listed.len && !w->dead && !gone;
+	     at += strlen(w->listed.data + at) + 1)
+		if (w->listed.data[at] != '-')
+			watch_report_new(w, w->listed.data + at + 1,
+					 w->listed.data[at] == 'd');
+	buf_done(&w->listed);
+	buf_done(&w->told);
+	w->listed = (struct buf)BUF_INIT(NAMES_MAX);
+	w->told = (struct buf)BUF_INIT(NAMES_MAX);
+	w->doing_wd = w->mark = -1;
+}
+
 static void todo_done(struct watch *w)
 {
+	watch_report_listed(w);
 	drop_path(w, w->doing->path);
 	free(w->doing);
 	w->doing = NULL;
@@ -144,11 +234,31 @@ static enum walk_say watch_on_entry(void *ctx, const struct walk_entry *e)
 {
 	struct watch *w = ctx;
 
-	if (!w->doing->quiet)
-		w->o.event(w->o.ctx, WATCH_CREATED, e->path, NULL);
-	if (S_ISDIR(e->found->is.mode))
-		add_todo(w, e->path, w->doing->quiet);
+	bool is_dir = S_ISDIR(e->found->is.mode);
+	const char *slash = strrchr(e->path, '/'), *name = slash ? slash + 1 : e->path;
+
+	if (w->doing->quiet) {
+		if (is_dir)
+			add_todo(w, e->path, true);
+	} else if (!watch_names_find(&w->told, 'f', name)) {
+		if (w->listed.len + strlen(name) + 3 < NAMES_MAX)
+			watch_names_put(&w->listed, is_dir ? 'd' : 'f', name);
+		else
+			watch_report_new(w, name, is_dir);
+	}
 	return WALK_PAST;
+}
+
+/* Removing this watch is an event, which comes after all others of until now. */
+static void watch_on_mark(void *ctx, struct files_answer *a,
+			  const struct warren_error *err)
+{
+	struct watch *w = ctx;
+
+	if (!err && inotify_rm_watch(w->fd, (int)a->value) == 0)
+		w->mark = (int)a->value;
+	else
+		todo_done(w);
 }
 
 static void watch_on_walked(void *ctx, int r UNUSED,
@@ -157,7 +267,11 @@ static void watch_on_walked(void *ctx, int r UNUSED,
 	struct watch *w = ctx;
 
 	w->walk = NULL;
-	todo_done(w);
+	if (w->listed.len == 0)
+		todo_done(w);
+	else
+		files_add_watch(w->files, w->fd, MARK_AT, IN_ATTRIB | IN_MASK_CREATE,
+				watch_on_mark, w);
 }
 
 /* The directory is no longer watched. */
@@ -236,6 +350,7 @@ static void on_added(void *ctx, struct files_answer *a, const struct warren_erro
 		todo_done(w);
 		return;
 	}
+	w->doing_wd = (int)a->value;
 	walk_start(w->files, w->doing->path, &options, w, &w->walk);
 }
 
@@ -342,10 +457,18 @@ static void watch_on_event(struct watch *w, const struct inotify_event *ev)
 
 	if (ev->mask & IN_Q_OVERFLOW) {
 		w->o.event(w->o.ctx, WATCH_OVERFLOW, NULL, NULL);
+		if (w->doing && w->mark >= 0) /* the mark may be among what was lost */
+			todo_done(w);
+		return;
+	}
+	if (ev->wd == w->mark && ev->mask & IN_IGNORED && w->doing) {
+		todo_done(w);
 		return;
 	}
 	if (!dir)
 		return;
+	if (ev->wd == w->doing_wd && ev->len > 0)
+		watch_tell_name(w, ev);
 	if (ev->mask & IN_IGNORED) {
 		forget_path(w, (size_t)ev->wd);
 		return;
@@ -449,6 +572,8 @@ struct watch *watch_free(struct watch *w)
 		free(t);
 	}
 	free(w->doing);
+	buf_done(&w->listed);
+	buf_done(&w->told);
 	for (size_t i = 0; i < w->n_paths; i++)
 		free(w->paths[i]);
 	free(w->paths);
@@ -516,7 +641,9 @@ struct watch *watch_new(struct files *f, const struct watch_options *options,
 	w->service = sandbox_service(files_sandbox(f));
 	w->o = *options;
 	w->todo_tail = &w->todo;
-	w->fd = w->events = -1;
+	w->fd = w->events = w->doing_wd = w->mark = -1;
+	w->listed = (struct buf)BUF_INIT(NAMES_MAX);
+	w->told = (struct buf)BUF_INIT(NAMES_MAX);
 	w->root = strdup(options->path);
 	w->tenant = strdup(sandbox_row(files_sandbox(f))->owner);
 	if (!w->root || !w->tenant) {

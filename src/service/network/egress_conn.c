@@ -26,6 +26,7 @@
 #define LATE_MS     2000  /* maximum time that a client waits for an answer */
 #define BEAT_MS     2000  /* interval of PING */
 #define BEATS_MAX   5     /* intervals without a message, after which it is replaced */
+#define RENEW_MS    10000 /* between two processes that try to create the authority */
 
 struct egress_ask {
 	struct egress_ask *next;
@@ -295,6 +296,24 @@ void egress_conn_start(struct service *s)
 	c->starting = r == 0;
 	if (r < 0 && r != -ESHUTDOWN)
 		loop_timer_set(c->timer, WAIT_MS_MAX);
+}
+
+/* Its connections break, but no sandbox can need the authority without it. */
+bool egress_conn_renew(struct service *s)
+{
+	struct egress_conn *c = &service_network(s)->conn;
+	uint64_t now = loop_now(s->loop);
+
+	if (s->closing || (c->renewed_at && now - c->renewed_at < RENEW_MS))
+		return false;
+	c->renewed_at = now;
+	if (s->note)
+		s->note(s->note_ctx,
+			"warren-egress has no certificate authority and is started "
+			"again, to create it");
+	egress_conn_end(c);
+	network_all_step(s, false);
+	return true;
 }
 
 int egress_conn_open(struct service *s, struct warren_error *err)

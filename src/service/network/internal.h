@@ -24,7 +24,8 @@ struct egress_conn {
 	uint64_t wait_ms;    /* before the next start; 0: it has not failed lately */
 	uint64_t started_at; /* ms of the loop's clock */
 	uint64_t cookie;
-	uint64_t ends; /* how often it ended while it served sandboxes */
+	uint64_t renewed_at; /* ms; 0: egress_conn_renew() did nothing yet */
+	uint64_t ends;       /* how often it ended while it served sandboxes */
 	struct egress_ask *asks, **asks_tail;
 	struct warren_error failure; /* why it could not be started */
 };
@@ -77,6 +78,11 @@ int egress_conn_open(struct service *s, struct warren_error *err);
 void egress_conn_close(struct service *s);
 /* Start warren-egress, unless it runs; network_all_step() is called when it does. */
 void egress_conn_start(struct service *s);
+/*
+ * warren-egress has no authority, because it could not create one when it started. Start
+ * another process, which tries again; false: that was done just now.
+ */
+bool egress_conn_renew(struct service *s);
 static inline bool egress_conn_is_up(const struct service *s)
 {
 	return service_network(s)->conn.sock >= 0;

@@ -164,6 +164,15 @@ static void network_remove_id(struct service *service, const char *id)
 	(void)egress_conn_ask(service, &msg, sizeof(msg), NULL, 0, network_ignore, NULL);
 }
 
+/*
+ * warren-egress has refused a policy: NOTSUP means that the policy needs the authority,
+ * which it does not have. True: another process will get the policy.
+ */
+static bool network_renews(struct sandbox *sandbox, const struct warren_error *failure)
+{
+	return failure && failure->code == ENOTSUP && egress_conn_renew(sandbox->service);
+}
+
 static void network_on_added(void *ctx, const struct warren_error *failure,
 			     const char *data UNUSED, size_t size UNUSED)
 {
@@ -176,6 +185,8 @@ static void network_on_added(void *ctx, const struct warren_error *failure,
 			network_remove_id(op.service, op.id);
 		return;
 	}
+	if (network_renews(sandbox, failure))
+		return;
 	if (!failure) {
 		sandbox_network(sandbox)->attached = true;
 	} else if (failure->code == EEXIST &&
@@ -199,7 +210,7 @@ static void network_on_changed(void *ctx, const struct warren_error *failure,
 {
 	struct sandbox *sandbox = network_op_done(ctx);
 
-	if (!sandbox)
+	if (!sandbox || network_renews(sandbox, failure))
 		return;
 	if (failure && failure->code != ECONNRESET)
 		network_finish(sandbox, -failure->code, failure);

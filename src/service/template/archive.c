@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "archive/tar.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/list.h"
@@ -24,9 +25,11 @@ struct template_upload {
 	struct template_upload *next;
 	struct template_archive *archive;
 	uint64_t size; /* that was announced */
-	bool writing;  /* a thread uses it */
-	bool gone;     /* free it when the thread is done */
-	char *data;    /* a copy, because the client may leave */
+	char head[ARCHIVE_HEAD];
+	size_t n_head;
+	bool writing; /* a thread uses it */
+	bool gone;    /* free it when the thread is done */
+	char *data;   /* a copy, because the client may leave */
 	size_t n;
 	int result;
 	service_done_fn done;
@@ -282,6 +285,13 @@ void template_upload_write(struct template_upload *u, const char *data, size_t n
 		done(ctx, r, &err);
 		return;
 	}
+	if (u->n_head < sizeof(u->head)) {
+		size_t more = sizeof(u->head) - u->n_head;
+
+		more = n < more ? n : more;
+		(void)memcpy(u->head + u->n_head, data, more);
+		u->n_head += more;
+	}
 	u->data = malloc(n);
 	if (u->data)
 		(void)memcpy(u->data, data, n);
@@ -309,6 +319,7 @@ int template_upload_end(struct template_upload *u, struct warren_error *err)
 	if (former)
 		archive_drop(former);
 	a->used = archive_now();
+	a->known = archive_is_known(u->head, u->n_head);
 	LIST_APPEND(m->archives, a);
 	(void)LIST_REMOVE(m->uploads, u);
 	free(u);

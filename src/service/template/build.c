@@ -28,6 +28,7 @@ struct template_build {
 	char *spec, *dockerfile, *labels;
 	char **tags;
 	char failed[24]; /* the step that failed */
+	bool finishing;  /* all steps are done */
 	struct buf head; /* the request for warren-image(1) */
 	struct template_archive *archives[TEMPLATE_STEPS_MAX];
 	size_t n_archives;
@@ -81,6 +82,26 @@ static void template_build_set_end(struct template_build *b, enum template_state
 	b->row.logs = b->log.text.data ? b->log.text.data : "";
 }
 
+/*
+ * An error that is found while a step is planned comes before the line of the log that
+ * announces the step; but it names the line of the Dockerfile, where each step is a
+ * stage.
+ */
+static void template_build_find_step(struct template_build *b, const char *why)
+{
+	static const char file[] = "Dockerfile:";
+	const char *at = b->dockerfile, *end;
+	long step = 0, line = 0;
+
+	if (strncmp(why, file, strlen(file)) != 0)
+		return;
+	for (line = strtol(why + strlen(file), NULL, 10);
+	     line > 0 && (end = strchr(at, '\n')); at = end + 1, line--)
+		if (template_log_stage(&b->log, at) >= 0)
+			step = template_log_stage(&b->log, at);
+	template_log_begin(&b->log, (size_t)step);
+}
+
 /* Describe the failure in the words of the SDK: it knows steps, not a Dockerfile. */
 static void template_build_describe(const struct template_build *b, const char *why,
 				    char ret[1024])
@@ -88,7 +109,8 @@ static void template_build_describe(const struct template_build *b, const char *
 	static const char file[] = "Dockerfile:",
 			  exited[] = "the command exited with status ";
 	static const char no_user[] = "the image has no user ";
-	const char *step = b->log.step ? b->log.steps[b->log.step - 1] : "";
+	const char *step =
+		b->log.step && !b->finishing ? b->log.steps[b->log.step - 1] : "";
 	const char *user = strstr(why, no_user);
 	size_t n = strlen(file);
 
@@ -96,7 +118,14 @@ static void template_build_describe(const struct template_build *b, const char *
 		n += strspn(why + n, "0123456789");
 		why += n + strspn(why + n, ": ");
 	}
-	if (strncmp(step, "RUN ", 4) != 0)
+	/* The log has the message of the tool that could not create it. */
+	if (strncmp(step, "WORKDIR ", 8) == 0 &&
+	    strncmp(why, exited, strlen(exited)) == 0)
+		(void)snprintf(ret, 1024,
+			       "WORKDIR: cannot create the directory '%.500s': the log "
+			       "of the step says why",
+			       step + 8);
+	else if (strncmp(step, "RUN ", 4) != 0)
 		(void)snprintf(ret, 1024, "%s", why);
 	else if (strncmp(why, exited, strlen(exited)) == 0)
 		(void)snprintf(ret, 1024,
@@ -119,11 +148,12 @@ static void template_build_fail(struct template_build *b, const char *cause)
 	char why[1024];
 	int r;
 
+	template_build_find_step(b, cause);
 	template_build_describe(b, cause, why);
 	service_hide_dirs(b->service, why);
 	template_log_add(&b->log, "error", why, strlen(why));
 	(void)snprintf(b->failed, sizeof(b->failed), "%zu", b->log.step);
-	b->row.step = b->log.step ? b->failed : "base";
+	b->row.step = b->finishing ? "finalize" : b->log.step ? b->failed : "base";
 	b->row.reason = why;
 	b->row.snapshot = "";
 	template_build_set_end(b, TEMPLATE_ERROR);
@@ -183,8 +213,10 @@ static void template_build_on_done(void *ctx, int r, const char *json, size_t si
 	template_log_take(&b->log, "\n", b->log.part.len > 0 ? 1 : 0);
 	if (r < 0 || revoked)
 		template_build_fail(b, revoked ? revoked : err->msg);
-	else
+	else {
+		b->finishing = true;
 		snapshot_finish(b->snapshot, json, size, template_build_on_snapshot, b);
+	}
 }
 
 static bool template_build_on_output(void *ctx, const char *text, size_t n)
@@ -275,6 +307,13 @@ static int template_build_take_archives(struct template_build *b,
 					 "no longer kept: upload them again",
 					 i + 1);
 		b->archives[b->n_archives++] = a;
+		/* ADD would copy it as it is. */
+		if (!a->known)
+			return error_set(err, EINVAL,
+					 "step %zu: what was uploaded is not an archive: "
+					 "it must be a tar archive, which may be "
+					 "compressed with gzip, bzip2, xz or zstd",
+					 i + 1);
 	}
 	return 0;
 }

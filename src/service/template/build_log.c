@@ -61,42 +61,65 @@ void template_log_add(struct template_log *log, const char *level, const char *t
 	buf_puts(&log->text, "\n");
 }
 
-/* The step that a line announces; -1: it announces none. */
-static long log_step_of(const struct template_log *log, const char *line)
+/* The step of a stage, whose name ends with @stop; -1: it is none. */
+static long log_step_named(const struct template_log *log, const char *name, char stop)
 {
-	static const char *const names[] = { "[base ", "[step", "[files" };
+	static const char *const names[] = { "base", "step", "files" };
 	char *end = NULL;
 	long n;
 
-	if (strncmp(line, names[0], strlen(names[0])) == 0)
+	if (strncmp(name, names[0], strlen(names[0])) == 0 &&
+	    name[strlen(names[0])] == stop)
 		return 0;
-	for (size_t i = 1; i < 3; i++) {
+	for (size_t i = 1; i < ARRAY_SIZE(names); i++) {
 		size_t len = strlen(names[i]);
 
-		if (strncmp(line, names[i], len) != 0)
+		if (strncmp(name, names[i], len) != 0)
 			continue;
-		n = strtol(line + len, &end, 10);
-		if (n > 0 && (size_t)n <= log->n_steps && *end == ' ')
+		n = strtol(name + len, &end, 10);
+		if (n > 0 && (size_t)n <= log->n_steps && *end == stop)
 			return n;
 	}
 	return -1;
 }
 
-static void log_take_line(struct template_log *log, char *line, size_t n)
+/* The step that a line announces; -1: it announces none. */
+static long log_step_of(const struct template_log *log, const char *line)
 {
-	long step = log_step_of(log, line);
+	return line[0] == '[' ? log_step_named(log, line + 1, ' ') : -1;
+}
+
+long template_log_stage(const struct template_log *log, const char *line)
+{
+	size_t n = strcspn(line, "\n");
+	const char *as = memmem(line, n, " AS ", 4);
+
+	return strncmp(line, "FROM ", 5) == 0 && as ? log_step_named(log, as + 4, '\n')
+						    : -1;
+}
+
+void template_log_begin(struct template_log *log, size_t step)
+{
 	AUTO_BUF struct buf text = BUF_INIT(LOG_LINE_MAX);
 
-	if (step < 0) {
-		template_log_add(log, "info", line, n);
+	if (step <= log->step) {
+		log->step = step;
 		return;
 	}
-	if ((size_t)step <= log->step)
-		return;
-	log->step = (size_t)step;
+	log->step = step;
 	buf_printf(&text, "[builder %zu/%zu] %.2000s", log->step, log->n_steps,
 		   log->steps[step - 1]);
 	template_log_add(log, "info", text.data, text.len);
+}
+
+static void log_take_line(struct template_log *log, char *line, size_t n)
+{
+	long step = log_step_of(log, line);
+
+	if (step < 0)
+		template_log_add(log, "info", line, n);
+	else if ((size_t)step > log->step)
+		template_log_begin(log, (size_t)step);
 }
 
 static void log_end_line(struct template_log *log)

@@ -20,6 +20,7 @@ struct template_archive {
 	unsigned users; /* builds that read it */
 	uint64_t used;  /* the time of the last use, in ms; see clock_now() */
 	bool replaced;  /* it is not in the list any more */
+	bool known;     /* it begins like an archive */
 };
 
 struct template_module {
@@ -55,6 +56,10 @@ void template_log_done(struct template_log *log);
 /* Add a line. */
 void template_log_add(struct template_log *log, const char *level, const char *text,
 		      size_t n);
+/* The step whose stage begins with this line of the Dockerfile; 0: the base; -1: none. */
+long template_log_stage(const struct template_log *log, const char *line);
+/* Announce a step, unless that was done; what follows belongs to it. */
+void template_log_begin(struct template_log *log, size_t step);
 /* Take output of warren-image(1). */
 void template_log_take(struct template_log *log, const char *text, size_t n);
 

@@ -30,7 +30,7 @@ extern const struct service_module template_hooks;
 #define TEMPLATE_KEEP_MS      600000
 #define TEMPLATE_HASH_LEN     64
 #define TEMPLATE_ARCHIVE_MAX  (4ULL << 30) /* bytes of one archive */
-#define TEMPLATE_ARCHIVES_MAX 64           /* archives of one tenant */
+#define TEMPLATE_ARCHIVES_MAX 1000         /* archives of one tenant */
 #define TEMPLATE_STEPS_MAX    100
 #define TEMPLATE_BUILD_MS     3600000 /* maximum time of a build */
 /* The name of the archive @hash in the context. */

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "agent/core/proc_path.h"
 #include "base/fd.h"
 #include "shim/core/dir_handle.h"
 #include "shim/core/file_copy.h"
@@ -444,7 +445,9 @@ static void do_open(const struct work *w, const struct proto_open *msg, const in
 			: -EINVAL;
 
 	/* This is the same rule as in init, although only the shell is at risk here. */
-	if (r == 0 && strncmp(path, "/proc/", 6) == 0)
+	if (r == 0 && proc_path_after(path, PROC_PATH_ROOT) &&
+	    !((msg->flags & (O_ACCMODE | O_PATH | O_DIRECTORY)) == O_RDONLY &&
+	      proc_path_may_read(path, 0)))
 		r = -EACCES;
 	if (r < 0) {
 		work_reply(w, r, 0, -1, NULL);

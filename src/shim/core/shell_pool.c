@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/default_path.h"
 #include "base/fd.h"
 #include "shim/core/file_copy.h"
 #include "shim/core/scripts.h"
@@ -151,8 +152,7 @@ static void shell_pool_wrap(const struct buf *script, const char *mark, bool fre
 {
 	if (fresh) {
 		buf_puts(text, "LC_ALL=C TZ=UTC0\nexport LC_ALL TZ\nunset CDPATH ENV\n"
-			       "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:"
-			       "/usr/bin:/sbin:/bin\numask 022\ncd /\n");
+			       "PATH=$PATH:" DEFAULT_PATH "\numask 022\ncd /\n");
 		buf_puts(text, script_tools);
 		if (this_sandbox.helper)
 			buf_puts(text, script_served);

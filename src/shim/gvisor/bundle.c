@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/default_path.h"
 #include "os/caps.h"
 #include "shim/gvisor/gvisor.h"
 
-#define PATH_DEFAULT "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#define TMPFS_SIZE   (64U << 20)
+#define TMPFS_SIZE (64U << 20)
 
 static const char *const cap_names[] = {
 	[CAP_CHOWN] = "CAP_CHOWN",
@@ -62,7 +62,7 @@ static int bundle_add_env(json_t *list, const char *const *env, struct warren_er
 static int bundle_environment(const struct gvisor_making *m, json_t *list,
 			      struct warren_error *err)
 {
-	static const char *const path[] = { PATH_DEFAULT, NULL };
+	static const char *const path[] = { DEFAULT_PATH_ENV, NULL };
 	int r = bundle_add_env(list, path, err);
 
 	if (r == 0 && m->image.has_config)

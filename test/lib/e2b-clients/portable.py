@@ -6,6 +6,26 @@ import e2b
 from expect import done, eq
 
 
+def kernel_files(sandbox):
+    """Files of /proc are those that a command reads; what shows a process, or leads out of /proc, is refused."""
+    for path in ("/proc/version", "/proc/mounts", "/proc/self/mounts", "/proc/1/comm", "/proc/cpuinfo", "/proc/net/dev"):
+        try:
+            expected = sandbox.commands.run(f"cat {path}").stdout
+        except e2b.CommandExitException:  # the image has no /proc, or the backend no such file
+            continue
+        got = sandbox.files.read(path)
+        if path in ("/proc/cpuinfo", "/proc/net/dev"):  # numbers change
+            got, expected = ([line[:5] for line in x.splitlines()] for x in (got, expected))
+        eq((path, got), (path, expected))
+    for path in ("/proc/self/environ", "/proc/self/maps", "/proc/self/fd/0", "/proc/1/root/etc/passwd", "/proc/self/cwd/etc/passwd",
+                 "/proc/1/environ", "/proc/kcore", "/proc/net/../self/environ", "/proc/thread-self/environ", "/proc/self/task/1/mem"):
+        try:
+            got = sandbox.files.read(path)
+            eq((path, got), (path, ""))  # a file that the backend hides is empty
+        except e2b.SandboxException:
+            pass
+
+
 def main():
     sandbox = e2b.Sandbox.create(timeout=200, metadata={"on": "any"}, envs={"A": "1"})
     r = sandbox.commands.run("echo out $A $B; echo err >&2", envs={"B": "2"})
@@ -45,6 +65,7 @@ def main():
         raise AssertionError("no exception")
     except e2b.FileNotFoundException:
         pass
+    kernel_files(sandbox)
     if sys.argv[1] == "pauses":
         sandbox.pause()
         eq(sandbox.is_running(), False)

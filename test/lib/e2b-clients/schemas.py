@@ -148,12 +148,12 @@ def network():
              ["example.org", "9.9.9.0/24"], everything),
             ({"allow_internet_access": True, "network": {"denyOut": ["8.8.0.0/16"]}}, True, [], ["8.8.0.0/16"]),
             ({"network": {"allowOut": everything}}, None, everything, [])):
-        box = like(models.Sandbox, ask("POST", "/v2/sandboxes", asked, 201))
+        box = like(models.Sandbox, ask("POST", "/v2/sandboxes", {"templateID": "base", **asked}, 201))
         detail = like(models.SandboxDetail, ask("GET", f"/sandboxes/{box.sandbox_id}"))
         eq((detail.allow_internet_access, detail.network.to_dict()),
            (internet, {"allowPublicTraffic": True, "allowOut": allowed, "denyOut": denied, "rules": {}}), asked)
         ask("DELETE", f"/sandboxes/{box.sandbox_id}", want=204)
-    box = like(models.Sandbox, ask("POST", "/v2/sandboxes", {"network": {"rules": rules}}, 201))
+    box = like(models.Sandbox, ask("POST", "/v2/sandboxes", {"templateID": "base", "network": {"rules": rules}}, 201))
     path = f"/sandboxes/{box.sandbox_id}"
     eq(like(models.SandboxDetail, ask("GET", path)).network.to_dict()["rules"], rules)
     ask("PUT", f"{path}/network", {"allow_internet_access": True, "denyOut": ["example.org"]}, 204)
