@@ -110,6 +110,41 @@ def a_sandbox_that_lost_its_processes_starts_its_command_again():
 
 
 @test
+def copies_start_the_command_of_their_template():
+    """Forks, forks of them, and sandboxes of a snapshot."""
+    start = "echo x >>/tmp/starts; sleep 0.3; touch /dev/shm/ready; exec sleep 100789"
+    eq(w().ended(w().build("copied", startCmd=start, readyCmd="test -e /dev/shm/ready")), ("ready", None))
+
+    def seen(box):
+        out = w().run(box, ["sh", "-c", "wc -l </tmp/starts; ls /dev/shm; grep -lx sleep /proc/[0-9]*/comm | wc -l"])
+        return out["stdout"].splitlines()
+
+    status, box = w().e2b("POST", "/v2/sandboxes", {"templateID": "copied"})
+    eq((status, seen(box["sandboxID"])), (201, ["1", "ready", "1"]), box)
+    status, copies = w().e2b("POST", f"/sandboxes/{box['sandboxID']}/fork", {"count": 2, "timeout": 300})
+    eq((status, len(copies)), (201, 2), copies)
+    ids = [c["sandbox"]["sandboxID"] for c in copies]
+    eq([seen(i) for i in ids], [["2", "ready", "1"]] * 2)
+    status, again = w().e2b("POST", f"/sandboxes/{ids[0]}/fork", {"timeout": 300})
+    ids.append(again[0]["sandbox"]["sandboxID"])
+    eq((status, seen(ids[2])), (201, ["3", "ready", "1"]))
+    # A copy that lost its processes starts it again.
+    eq(w().e2b("POST", f"/sandboxes/{ids[0]}/pause", {"memory": False})[0], 204)
+    eq(w().e2b("POST", f"/v2/sandboxes/{ids[0]}/connect", {})[0], 201)
+    eq(seen(ids[0]), ["3", "ready", "1"])
+    status, snapshot = w().e2b("POST", f"/sandboxes/{box['sandboxID']}/snapshots", {})
+    eq(status, 201, snapshot)
+    status, made = w().e2b("POST", "/v2/sandboxes", {"templateID": snapshot["snapshotID"]})
+    eq((status, seen(made["sandboxID"])), (201, ["2", "ready", "1"]), made)
+    status, refused = w().call("POST", f"/v1/sandboxes/{box['sandboxID']}/snapshots", {"labels": {"e2b:build": "x"}},
+                                Authorization=f"Bearer {w().key_of()}")
+    eq(status, 400, refused)  # only this API writes such labels
+    for i in (*ids, made["sandboxID"], box["sandboxID"]):
+        eq(w().e2b("DELETE", f"/sandboxes/{i}")[0], 204)
+    until(lambda: not runs("sleep 100789"), "the end of the commands")
+
+
+@test
 def a_sandbox_whose_template_is_never_ready_is_deleted_with_its_request():
     path = w().build("never", startCmd="sleep 100781", readyCmd="false")
     eq(w().ended(path), ("ready", None))

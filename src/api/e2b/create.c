@@ -68,7 +68,8 @@ static int create_refuse(struct api_error *err, const char *field, const char *w
 }
 
 /* If the image is a snapshot, use what it kept of its source. */
-static void create_put_kept(struct call *c, json_t *out, const char *name)
+static void create_put_kept(struct call *c, json_t *out, const char *name,
+			    struct template_start *start)
 {
 	AUTO_SNAPSHOT_ROW struct snapshot_row row = { 0 };
 	struct warren_error why = WARREN_ERROR_INIT;
@@ -84,6 +85,10 @@ static void create_put_kept(struct call *c, json_t *out, const char *name)
 		if (value)
 			(void)json_object_set(out, e2b_kept[i].field, value);
 	}
+	if (json_object_get(labels, E2B_LABEL_BUILD))
+		e2b_find_build_start(
+			c, json_string_value(json_object_get(labels, E2B_LABEL_BUILD)),
+			start);
 	json_decref(labels);
 }
 
@@ -117,7 +122,7 @@ static int create_put_template(struct call *c, json_t *out, struct create_templa
 		       json_object_set_new(out, "user", json_string("user")) |
 		       json_object_set_new(out, "workdir", json_string("/home/user"));
 	r = json_object_set_new(out, "image", json_string(plain));
-	create_put_kept(c, out, plain);
+	create_put_kept(c, out, plain, &t->start);
 	return r | json_object_set_new(out, "pull", json_string("never"));
 }
 
@@ -280,7 +285,7 @@ static int labels_read(const struct body *body, const struct create_template *te
 	json_t *metadata = body_json(body, "metadata"), *value;
 	const char *key;
 
-	ret->all = calloc(json_object_size(metadata) + 6, sizeof(*ret->all));
+	ret->all = calloc(json_object_size(metadata) + 7, sizeof(*ret->all));
 	if (!ret->all)
 		return api_error_set(err, API_ERR_OVERLOADED, "out of memory");
 	json_object_foreach(metadata, key, value)
@@ -295,6 +300,9 @@ static int labels_read(const struct body *body, const struct create_template *te
 	if (template->id[0])
 		ret->all[ret->n++] =
 			(struct db_label){ E2B_LABEL_TEMPLATE_ID, template->id };
+	if (template->start.build[0])
+		ret->all[ret->n++] =
+			(struct db_label){ E2B_LABEL_BUILD, template->start.build };
 	ret->all[ret->n++] = (struct db_label){ E2B_LABEL_TIMEOUT, ret->timeout };
 	if (body_bool(&resume, "enabled"))
 		ret->all[ret->n++] = (struct db_label){ E2B_LABEL_RESUME, "true" };

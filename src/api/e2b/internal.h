@@ -6,6 +6,7 @@
 #include "api/e2b/e2b.h"
 #include "api/v1/v1.h"
 #include "base/json.h"
+#include "db/template.h"
 
 struct exec;
 
@@ -20,6 +21,7 @@ struct exec;
 #define E2B_LABEL             "e2b:"
 #define E2B_LABEL_TEMPLATE    E2B_LABEL "template"    /* as the client named it */
 #define E2B_LABEL_TEMPLATE_ID E2B_LABEL "template_id" /* of a template that was built */
+#define E2B_LABEL_BUILD       E2B_LABEL "build" /* of the template; copies have it, too */
 #define E2B_LABEL_RESUME      E2B_LABEL "auto_resume"
 #define E2B_LABEL_TIMEOUT     E2B_LABEL "timeout"  /* in seconds */
 #define E2B_LABEL_TRAFFIC     E2B_LABEL "private"  /* its ports need a token */
@@ -301,7 +303,13 @@ void e2b_upload_archive(struct call *c);
  */
 struct template_start {
 	char *start, *ready; /* NULL: none */
+	/* The value of E2B_LABEL_BUILD; "": the template was not built. */
+	char build[ID_LEN + 1 + TEMPLATE_UUID_LEN + 1];
 };
+/* Read the commands of the build that the label of a snapshot names; none: there is no
+ * such build of the caller. */
+void e2b_find_build_start(const struct call *c, const char *label,
+			  struct template_start *ret);
 /*
  * Put the fields of the template @name into the request for v1. 1: done, and @ret_id and
  * @ret_name are its id and its name; 0: the caller has no such template; -errno.
@@ -318,8 +326,8 @@ void e2b_start_template(struct call *c, struct sandbox *sandbox,
 			const struct template_start *t, bool again, service_done_fn done,
 			void *ctx);
 /*
- * The same for a sandbox that has lost its processes, and whose command no other call is
- * starting. A copy has no command.
+ * The same for a sandbox that has lost its processes, or a copy that never had them, and
+ * whose command no other call is starting.
  */
 void e2b_restart_template(struct call *c, struct sandbox *sandbox, service_done_fn done,
 			  void *ctx);

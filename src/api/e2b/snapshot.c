@@ -78,7 +78,8 @@ static void e2b_snapshot_on_created(void *ctx, int r, const char *id,
 	call_unref(c);
 }
 
-/* A sandbox of the snapshot has the same user and working directory, by labels. */
+/* A sandbox of the snapshot has the same user, working directory and commands, by labels.
+ */
 static void snapshot_put_defaults(const struct sandbox *sandbox, struct buf *out)
 {
 	json_t *spec = json_loads(sandbox_row(sandbox)->spec, 0, NULL);
@@ -92,6 +93,8 @@ static void snapshot_put_defaults(const struct sandbox *sandbox, struct buf *out
 		if (value)
 			json_str(&j, e2b_kept[i].label, value);
 	}
+	if (e2b_label(sandbox, E2B_LABEL_BUILD))
+		json_str(&j, E2B_LABEL_BUILD, e2b_label(sandbox, E2B_LABEL_BUILD));
 	json_close(&j, '}');
 	json_decref(spec);
 }
@@ -256,33 +259,109 @@ static int fork_set_end(struct sandbox *sandbox, int64_t seconds,
 	return r;
 }
 
-static void fork_on_all(struct call *c, struct sandbox **all, size_t n)
+/* The copies of a fork, while they start the commands of their template. */
+struct fork_start {
+	struct call *call;
+	size_t n, left;
+	struct fork_copy {
+		struct fork_start *all;
+		char id[ID_LEN + 1]; /* "": it does not exist */
+		struct warren_error err;
+	} copies[];
+};
+
+static void fork_show(struct call *c, struct fork_copy *copy, int64_t seconds,
+		      struct json *j)
 {
+	struct sandbox *sandbox =
+		copy->id[0] ? sandbox_find(c->v1->service, NULL, copy->id) : NULL;
+
+	if (sandbox && !copy->err.code)
+		(void)fork_set_end(sandbox, seconds, &copy->err);
+	json_open(j, NULL, '{');
+	if (sandbox && !copy->err.code) {
+		json_open(j, "sandbox", '{');
+		e2b_sandbox_to_json(c, sandbox, j);
+	} else {
+		json_open(j, "error", '{');
+		json_int(j, "code", copy->err.code ? 500 : 404);
+		json_str(j, "message",
+			 copy->err.code ? copy->err.msg
+					: "it was deleted in the meantime");
+	}
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
+static void fork_end(struct fork_start *f)
+{
+	struct call *c = f->call;
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
 	struct json j = { .out = &out };
 	int64_t seconds = body_has(&c->body, "timeout") ? body_int(&c->body, "timeout")
 							: FORK_TIMEOUT;
 
 	json_open(&j, NULL, '[');
-	for (size_t i = 0; i < n; i++) {
-		struct warren_error err = WARREN_ERROR_INIT;
-		int r = all[i] ? fork_set_end(all[i], seconds, &err) : 0;
-
-		json_open(&j, NULL, '{');
-		if (all[i] && r == 0) {
-			json_open(&j, "sandbox", '{');
-			e2b_sandbox_to_json(c, all[i], &j);
-		} else {
-			json_open(&j, "error", '{');
-			json_int(&j, "code", r < 0 ? 500 : 404);
-			json_str(&j, "message",
-				 r < 0 ? err.msg : "it was deleted in the meantime");
-		}
-		json_close(&j, '}');
-		json_close(&j, '}');
-	}
+	for (size_t i = 0; c->req && i < f->n; i++)
+		fork_show(c, &f->copies[i], seconds, &j);
 	json_close(&j, ']');
-	call_json(c, 201, &out);
+	for (size_t i = 0; !c->req && i < f->n; i++) {
+		struct sandbox *sandbox =
+			sandbox_find(c->v1->service, NULL, f->copies[i].id);
+
+		if (sandbox) /* no client knows it */
+			sandbox_delete(sandbox, e2b_ignore, NULL);
+	}
+	if (c->req)
+		call_json(c, 201, &out);
+	call_unref(c);
+	free(f);
+}
+
+/* The commands of one copy run, or failed. */
+static void fork_on_started(void *ctx, int r, const struct warren_error *err)
+{
+	struct fork_copy *copy = ctx;
+	struct fork_start *f = copy->all;
+	struct sandbox *sandbox =
+		r < 0 ? sandbox_find(f->call->v1->service, NULL, copy->id) : NULL;
+
+	if (r < 0)
+		copy->err = *err;
+	if (sandbox)
+		sandbox_delete(sandbox, e2b_ignore, NULL);
+	if (--f->left == 0)
+		fork_end(f);
+}
+
+static void fork_on_all(struct call *c, struct sandbox **all, size_t n)
+{
+	struct fork_start *f = calloc(1, sizeof(*f) + n * sizeof(f->copies[0]));
+
+	if (!f) {
+		sandbox_discard(c->v1->service, all, n);
+		call_refuse(c, API_ERR_OVERLOADED, "out of memory");
+		return;
+	}
+	f->call = call_ref(c);
+	f->n = n;
+	f->left = n + 1; /* one for this function */
+	for (size_t i = 0; i < n; i++) {
+		f->copies[i].all = f;
+		if (all[i])
+			(void)strcpy(f->copies[i].id, sandbox_row(all[i])->id);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct sandbox *sandbox =
+			sandbox_find(c->v1->service, NULL, f->copies[i].id);
+
+		if (sandbox)
+			e2b_restart_template(c, sandbox, fork_on_started, &f->copies[i]);
+		else
+			f->left--;
+	}
+	if (--f->left == 0)
+		fork_end(f);
 }
 
 void e2b_fork(struct call *c)

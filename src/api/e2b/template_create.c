@@ -4,7 +4,8 @@
  *
  * The files of a build are kept, its processes are not. So each new sandbox starts the
  * start command, and its creation is answered when the ready command succeeds. So does
- * one that was paused without memory when it continues.
+ * one that was paused without memory when it continues, and each copy: a fork, and a
+ * sandbox of a snapshot.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -40,10 +41,44 @@ static char *template_copy(const json_t *spec, const char *key)
 	return text ? strdup(text) : NULL;
 }
 
-static void template_start_read(const json_t *spec, struct template_start *ret)
+static void template_start_read(const struct template_build_row *row, const json_t *spec,
+				struct template_start *ret)
 {
 	ret->start = template_copy(spec, "startCmd");
 	ret->ready = template_copy(spec, "readyCmd");
+	(void)snprintf(ret->build, sizeof(ret->build), "%s/%s", row->template, row->id);
+}
+
+/* Find the build that E2B_LABEL_BUILD names, if it belongs to the tenant. */
+static int template_find_labelled(struct db *db, const char *tenant, const char *label,
+				  struct template_build_row *ret,
+				  struct warren_error *err)
+{
+	AUTO_TEMPLATE_ROW struct template_row row = { 0 };
+	const char *slash = strchr(label, '/');
+	char id[ID_LEN + 1];
+	int r;
+
+	if (!slash || slash - label != ID_LEN)
+		return -ENOENT;
+	(void)snprintf(id, sizeof(id), "%s", label);
+	r = db_get_template(db, tenant, id, &row, err);
+	return r < 0 ? r : db_get_template_build(db, row.id, slash + 1, ret, err);
+}
+
+void e2b_find_build_start(const struct call *c, const char *label,
+			  struct template_start *ret)
+{
+	AUTO_TEMPLATE_BUILD_ROW struct template_build_row row = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	json_t *spec;
+
+	if (template_find_labelled(service_db(c->v1->service), c->caller.tenant, label,
+				   &row, &ignored) < 0)
+		return;
+	spec = json_loads(row.spec, 0, NULL);
+	template_start_read(&row, spec, ret);
+	json_decref(spec);
 }
 
 static int template_put_limit(json_t *limits, const char *key, const json_t *value,
@@ -99,7 +134,7 @@ int e2b_put_template(struct call *c, json_t *out, const char *name,
 		return r;
 	spec = json_loads(row.spec, 0, NULL);
 	r = template_put_fields(&row, spec, out);
-	template_start_read(spec, ret);
+	template_start_read(&row, spec, ret);
 	json_decref(spec);
 	(void)memcpy(ret_id, template.id, sizeof(template.id));
 	(void)snprintf(ret_name, E2B_NAME_MAX + 1, "%s", template.name);
@@ -336,21 +371,28 @@ void e2b_restart_template(struct call *c, struct sandbox *sandbox, service_done_
 			  void *ctx)
 {
 	AUTO_TEMPLATE_BUILD_ROW struct template_build_row row = { 0 };
+	const char *build = e2b_label(sandbox, E2B_LABEL_BUILD);
 	const char *template = e2b_label(sandbox, E2B_LABEL_TEMPLATE_ID);
+	struct db *db = service_db(c->v1->service);
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct template_start start = { 0 };
 	json_t *spec;
-	int r = !template
-			? -ENOENT
-			: db_find_snapshot_build(service_db(c->v1->service), template,
-						 sandbox_row(sandbox)->image, &row, &err);
+	int r = -ENOENT;
+
+	/* Sandboxes of earlier versions do not have the first label. */
+	if (build)
+		r = template_find_labelled(db, sandbox_row(sandbox)->owner, build, &row,
+					   &err);
+	else if (template)
+		r = db_find_snapshot_build(db, template, sandbox_row(sandbox)->image,
+					   &row, &err);
 
 	if (r < 0) {
 		done(ctx, r == -ENOENT ? 0 : r, &err);
 		return;
 	}
 	spec = json_loads(row.spec, 0, NULL);
-	template_start_read(spec, &start);
+	template_start_read(&row, spec, &start);
 	json_decref(spec);
 	if (template_runs(c, sandbox, start.start)) {
 		free(start.start);
