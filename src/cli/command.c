@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -163,4 +164,21 @@ int hold_standard_fds(void)
 			return -EBADF;
 	}
 	return 0;
+}
+
+int command_helper_main(const struct command *const *commands, int argc, char **argv)
+{
+	const struct command *cmd;
+
+	if (argc < 1 || hold_standard_fds() < 0)
+		return STATUS_FAILED;
+	(void)signal(SIGPIPE, SIG_IGN); /* EPIPE reports the same */
+	if (argc > 1 && strcmp(argv[0], COMPLETE_WORD) == 0)
+		return complete_words(commands, argc - 1, argv + 1);
+	cmd = command_among(commands, argv[0], NULL);
+	if (!cmd) {
+		message_say(NULL, "this program is part of warren(1): run that instead");
+		return STATUS_FAILED;
+	}
+	return cmd->run(argc, argv);
 }

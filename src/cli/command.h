@@ -100,4 +100,10 @@ int message_print(const char *command, const struct buf *b);
  */
 int hold_standard_fds(void);
 
+/*
+ * The main function of a program that `warren` runs with the words of a command: argv[0]
+ * is its name.
+ */
+int command_helper_main(const struct command *const *commands, int argc, char **argv);
+
 #endif /* CLI_COMMAND_H */
