@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* account.c - the tenant as a team; the network and the logs of a sandbox */
+/* account.c - the tenant as a team; the network of a sandbox */
 #include <errno.h>
 #include <string.h>
 
@@ -111,27 +111,4 @@ void e2b_update_network(struct call *c)
 	else
 		network_change(sandbox, policy.len > 0 ? policy.data : NULL,
 			       network_on_updated, call_ref(c));
-}
-
-/* --------------------------------------------------------------------------- logs */
-
-void e2b_logs(struct call *c)
-{
-	AUTO_BUF struct buf out = BUF_INIT(64);
-
-	if (!e2b_sandbox(c))
-		return;
-	/* Nothing of the service runs in a sandbox, so nothing there writes logs. */
-	buf_puts(&out, "{\"logs\":[],\"logEntries\":[]}");
-	call_json(c, 200, &out);
-}
-
-void e2b_logs_v2(struct call *c)
-{
-	AUTO_BUF struct buf out = BUF_INIT(64);
-
-	if (!e2b_sandbox(c))
-		return;
-	buf_puts(&out, "{\"logs\":[]}");
-	call_json(c, 200, &out);
 }

@@ -363,8 +363,6 @@ void e2b_content_write(struct call *c);
 /* account.c */
 void e2b_teams(struct call *c);
 void e2b_update_network(struct call *c);
-void e2b_logs(struct call *c);
-void e2b_logs_v2(struct call *c);
 
 /* Programs that use it expect it to be set; nothing answers there (doc/e2b.md). */
 #define E2B_EVENTS_ENV "E2B_EVENTS_ADDRESS=http://192.0.2.1"
@@ -464,6 +462,12 @@ void e2b_contexts_restart(struct call *c);
 void e2b_forget_contexts(struct e2b *e);
 /* Is the exec the kernel of a context of the sandbox? */
 bool e2b_is_kernel(const struct e2b *e, const char *sandbox, const char *exec);
+
+/* logs.c */
+void e2b_logs(struct call *c);
+void e2b_logs_v2(struct call *c);
+/* The rank of a level of logs; -1: there is no such level. */
+int e2b_log_level(const char *word);
 
 /* file.c */
 void e2b_file_read(struct call *c);

@@ -293,7 +293,7 @@ static void fork_show(struct call *c, struct fork_copy *copy, int64_t seconds,
 	json_close(j, '}');
 }
 
-static void fork_end(struct fork_start *f)
+static void fork_start_end(struct fork_start *f)
 {
 	struct call *c = f->call;
 	AUTO_BUF struct buf out = BUF_INIT(1U << 20);
@@ -331,7 +331,7 @@ static void fork_on_started(void *ctx, int r, const struct warren_error *err)
 	if (sandbox)
 		sandbox_delete(sandbox, e2b_ignore, NULL);
 	if (--f->left == 0)
-		fork_end(f);
+		fork_start_end(f);
 }
 
 static void fork_on_all(struct call *c, struct sandbox **all, size_t n)
@@ -361,7 +361,7 @@ static void fork_on_all(struct call *c, struct sandbox **all, size_t n)
 			f->left--;
 	}
 	if (--f->left == 0)
-		fork_end(f);
+		fork_start_end(f);
 }
 
 void e2b_fork(struct call *c)

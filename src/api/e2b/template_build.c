@@ -460,16 +460,6 @@ struct build_page {
 	size_t n;
 };
 
-static int e2b_build_level(const char *word)
-{
-	static const char *const levels[] = { "debug", "info", "warn", "error" };
-
-	for (int i = 0; i < (int)ARRAY_SIZE(levels); i++)
-		if (word && strcmp(word, levels[i]) == 0)
-			return i;
-	return -1;
-}
-
 static bool e2b_build_read_page(struct call *c, struct build_page *p)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -484,7 +474,7 @@ static bool e2b_build_read_page(struct call *c, struct build_page *p)
 		return false;
 	}
 	if (e2b_query(c, "level", text, sizeof(text)))
-		p->level = e2b_build_level(text);
+		p->level = e2b_log_level(text);
 	if (p->level < 0) {
 		e2b_refuse(c, 400, "level: must be debug, info, warn or error");
 		return false;
@@ -512,7 +502,7 @@ static void e2b_build_put_logs(struct build_page *p, const char *logs)
 		}
 		line = json_loadb(logs, (size_t)(end - logs), 0, NULL);
 		if (line &&
-		    e2b_build_level(json_string_value(json_object_get(line, "level"))) >=
+		    e2b_log_level(json_string_value(json_object_get(line, "level"))) >=
 			    p->level &&
 		    at++ >= p->offset) {
 			buf_printf(&p->entries, "%s%.*s", p->n++ > 0 ? "," : "",
