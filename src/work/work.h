@@ -114,6 +114,14 @@ bool work_is_prepared(const struct work *w);
  */
 int work_open(const char *id_or_name, bool exclusive, struct work **ret,
 	      struct warren_error *err) MUST_CHECK;
+/*
+ * Complete or undo all accepts that were interrupted in the project at the absolute path
+ * @project, or in a directory above or below it, so that nobody works with a project that
+ * is half changed. @except is the id of a work that the caller has locked, or NULL.
+ * -EBUSY: another process is accepting changes, and has not ended after some seconds.
+ */
+int works_settle(const char *project, const char *except,
+		 struct warren_error *err) MUST_CHECK;
 /* Close and unlock; NULL is allowed. Returns NULL. */
 struct work *work_close(struct work *w);
 

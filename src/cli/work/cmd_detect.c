@@ -10,6 +10,7 @@
 #include "cli/work/commands.h"
 #include "cli/work/setup_print.h"
 #include "setup/plan.h"
+#include "work/work.h"
 
 struct detect_options {
 	bool json;
@@ -73,6 +74,9 @@ static int detect_project(const struct detect_options *o, const char *path,
 	fd = open(project, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "project '%s'", path);
+	r = works_settle(project, NULL, err);
+	if (r < 0)
+		return r;
 	r = setup_plan_make(fd, &setup, &plan, err);
 	return r < 0 ? r : detect_print(o, project, &plan);
 }

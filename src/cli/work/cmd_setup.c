@@ -126,6 +126,8 @@ static int setup_project(const struct setup_cli_options *o, const char *path,
 	int r = work_project_find(path, &project, err);
 
 	if (r == 0)
+		r = works_settle(project, NULL, err);
+	if (r == 0)
 		r = work_create(
 			&(struct work_options){ .project = project, .unlisted = true },
 			&w, err);

@@ -168,6 +168,8 @@ static int work_job_resume(struct work_job *job, struct warren_error *err)
 
 	if (r == 0)
 		r = work_project(job->work, err);
+	if (r == 0)
+		r = works_settle(job->work->project, job->work->id, err);
 	if (r < 0)
 		return r;
 	w = job->work;
@@ -301,6 +303,9 @@ static int work_job_begin(struct work_job *job, struct warren_error *err)
 
 	if (job->options.resume)
 		return work_job_resume(job, err);
+	r = works_settle(job->project, NULL, err);
+	if (r < 0)
+		return r;
 	if (!o->quiet)
 		work_project_say(job->project, job->options.mode == WORK_OVERLAY);
 	if (job->options.mode != WORK_BIND)

@@ -69,14 +69,21 @@ int select_work(const char *id, bool exclusive, struct work **ret,
 		struct warren_error *err)
 {
 	char found[ID_LEN + 1] = "";
+	AUTO_WORK struct work *w = NULL;
+	int r;
 
 	if (!id) {
-		int r = select_here(found, err);
-
+		r = select_here(found, err);
 		if (r < 0)
 			return r;
 	}
-	return work_open(id ? id : found, exclusive, ret, err);
+	r = work_open(id ? id : found, exclusive, &w, err);
+	/* Without its project, nothing of it can be shown or decided on. */
+	if (r == 0 && w->project_fd >= 0)
+		r = works_settle(w->project, exclusive ? w->id : NULL, err);
+	if (r == 0)
+		*ret = TAKE_PTR(w);
+	return r;
 }
 
 void select_complete(struct buf *out)

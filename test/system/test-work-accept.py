@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-work-accept.py - accepting changes: what is interrupted, changed at the same time, or has unusual names
+
+Prints TAP. $WARREN is the program (default build/warren).
+"""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import WARREN, eq, needs_root, ok, run_tests, test  # pylint: disable=wrong-import-position
+from review_world import DRIVE, project  # pylint: disable=wrong-import-position
+
+
+def half_accepted(p, name=None):
+    """Returns a work whose accept was killed after the first of two files."""
+    p.put("a", b"1\n")
+    p.put("b", b"1\n")
+    wid = p.work("echo 2 >a; echo 2 >b", name=name)
+    eq(subprocess.run([DRIVE, "killed", wid], env=p.env, check=False).returncode, -signal.SIGKILL)
+    eq({p.get("a"), p.get("b")}, {b"1\n", b"2\n"}, "a control: it is half accepted")
+    return wid
+
+
+def undone(p):
+    eq((p.get("a"), p.get("b")), (b"1\n", b"1\n"))
+    eq([n for n in os.listdir(p.path) if n.startswith(".warren-")], [])
+
+
+@test
+@needs_root
+def every_command_finishes_an_accept_that_was_killed_first():
+    commands = {"diff": lambda p, wid: ok(p.warren("diff", wid).stdout.count(b"+2\n") == 2, "both changes are shown"),
+                "work": lambda p, wid: eq(p.warren("work", "--no-sync", p.path, "--", "cat", "a", "b").stdout, b"1\n1\n"),
+                "resume": lambda p, wid: eq(p.warren("work", "--resume", wid, "--", "cat", "a", "b").stdout, b"2\n2\n"),
+                "detect": lambda p, wid: p.warren("detect", p.path),
+                "setup": lambda p, wid: p.warren("setup", p.path)}
+    for name, command in commands.items():
+        with project() as p:
+            wid = half_accepted(p)
+            command(p, wid)
+            undone(p)
+            p.warren("accept", wid)
+            eq((p.get("a"), p.get("b")), (b"2\n", b"2\n"), name)
+
+
+@test
+@needs_root
+def commands_about_other_works_of_the_project_finish_it_too():
+    with project() as p:
+        p.put("d/c", b"1\n")
+        other = p.work("echo 2 >d/c", name="other")
+        half_accepted(p)
+        p.warren("accept", other)
+        undone(p)
+        eq(p.get("d/c"), b"2\n")
+    with project() as p:
+        p.put("d/c", b"1\n")
+        half_accepted(p)
+        eq(p.warren("work", "--no-sync", f"{p.path}/d", "--", "cat", "c").stdout, b"1\n")
+        undone(p)
+    with project() as p, project() as q:
+        q.env = p.env
+        q.put("x", b"1\n")
+        half_accepted(p)
+        eq(q.warren("work", "--no-sync", q.path, "--", "cat", "x").stdout, b"1\n")
+        eq({p.get("a"), p.get("b")}, {b"1\n", b"2\n"}, "a control: another project is not looked at")
+
+
+@test
+@needs_root
+def an_accept_of_another_process_is_waited_for_or_named():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.put("b", b"1\n")
+        wid = p.work("echo 2 >a; echo 2 >b")
+        with subprocess.Popen([DRIVE, "stopped", wid], env=p.env) as accept:
+            try:
+                os.waitid(os.P_PID, accept.pid, os.WSTOPPED | os.WNOWAIT)
+                for words in (["diff", wid], ["work", "--no-sync", p.path, "--", "cat", "a"], ["detect", p.path]):
+                    q = p.warren(*words, status=125)
+                    ok(b"another process is accepting" in q.stderr and not q.stdout, f"{q}")
+                with subprocess.Popen([WARREN, "work", "--no-sync", p.path, "--", "cat", "a", "b"],
+                                      env=p.env, stdout=subprocess.PIPE) as late:
+                    time.sleep(0.3)
+                    accept.send_signal(signal.SIGCONT)
+                    eq(late.communicate()[0], b"2\n2\n", "it waited")
+            finally:
+                accept.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests())
