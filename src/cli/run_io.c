@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <time.h>
 
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
@@ -96,8 +97,43 @@ enum {
 	AT_COUNT = AT_PUMPS + 3,
 };
 
+static uint64_t run_io_now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* A signal arrived: from now on, the command has a limited time to end. */
+static void run_io_ending(struct run_io *io, int sig, bool typed)
+{
+	if (io->grace_ms == 0 || io->ending || typed ||
+	    (sig != SIGINT && sig != SIGTERM && sig != SIGHUP && sig != SIGQUIT))
+		return;
+	io->ending = sig;
+	io->kill_ms = run_io_now_ms() + (uint64_t)io->grace_ms;
+}
+
+/* Kill the command if its time is over. Return how long to wait; -1: forever. */
+static int run_io_deadline(struct run_io *io, struct warren_exec *ex)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+	uint64_t now;
+
+	if (!io->ending || io->killed)
+		return -1;
+	now = run_io_now_ms();
+	if (now < io->kill_ms)
+		return (int)(io->kill_ms - now);
+	io->killed = true;
+	(void)warren_exec_signal(ex, SIGKILL, &err);
+	return -1;
+}
+
 /* Wait for an event, and move the streams. Return 0 or -errno. */
-static int wait_and_pump(struct run_io *io, int end_fd, struct pollfd fds[AT_COUNT])
+static int wait_and_pump(struct run_io *io, int end_fd, int timeout_ms,
+			 struct pollfd fds[AT_COUNT])
 {
 	struct splice *const pumps[] = { &io->in, &io->out, &io->err };
 
@@ -106,7 +142,7 @@ static int wait_and_pump(struct run_io *io, int end_fd, struct pollfd fds[AT_COU
 	for (size_t i = 0; i < ARRAY_SIZE(pumps); i++)
 		fds[AT_PUMPS + i] = (struct pollfd){ .fd = splice_fd(pumps[i]),
 						     .events = splice_events(pumps[i]) };
-	if (poll(fds, AT_COUNT, -1) < 0)
+	if (poll(fds, AT_COUNT, timeout_ms) < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (size_t i = 0; i < ARRAY_SIZE(pumps); i++)
 		if (fds[AT_PUMPS + i].revents)
@@ -118,14 +154,19 @@ int run_io_run(struct run_io *io, struct warren_exec *ex,
 	       struct warren_result *ret_result, struct warren_error *err)
 {
 	struct pollfd fds[AT_COUNT] = { 0 };
+	bool typed = false;
 	int sig, r;
 
 	for (;;) {
-		r = wait_and_pump(io, warren_exec_wait_fd(ex), fds);
+		r = wait_and_pump(io, warren_exec_wait_fd(ex), run_io_deadline(io, ex),
+				  fds);
 		if (r < 0)
 			return error_errno(err, -r, "wait for the command");
-		while (fds[AT_SIGNALS].revents && (sig = signals_next(io->signals)) > 0)
+		while (fds[AT_SIGNALS].revents &&
+		       (sig = signals_next_from(io->signals, &typed)) > 0) {
+			run_io_ending(io, sig, typed);
 			run_io_handle_signal(io, ex, sig);
+		}
 		if (!fds[AT_END].revents)
 			continue;
 		r = warren_exec_wait(ex, 0, ret_result, err);
@@ -141,7 +182,7 @@ int run_io_drain(struct run_io *io)
 
 	splice_stop(&io->in);
 	while (io->out.state != PUMP_DONE || io->err.state != PUMP_DONE) {
-		if (wait_and_pump(io, -1, fds) < 0)
+		if (wait_and_pump(io, -1, -1, fds) < 0)
 			return 0;
 		while (fds[AT_SIGNALS].revents && (sig = signals_next(io->signals)) > 0)
 			if (signal_ends(sig))

@@ -19,6 +19,14 @@ struct run_io {
 	bool tty;    /* the command has a terminal */
 	bool raw;    /* the caller's terminal is in raw mode */
 	struct splice in, out, err;
+	/*
+	 * How long the command may live after a signal that was to end this process; 0:
+	 * as long as it likes. Then it is killed.
+	 */
+	int grace_ms;
+	int ending;       /* the signal; 0: none */
+	bool killed;      /* the command was killed */
+	uint64_t kill_ms; /* when it will be, by the monotonic clock */
 };
 
 /* Take over the streams of @ex; a terminal is shared with @ex, which resizes it. */

@@ -54,13 +54,22 @@ int signals_open(const sigset_t *set, struct warren_error *err)
 	return fd < 0 ? error_errno(err, errno, "open a descriptor for signals") : fd;
 }
 
-int signals_next(int fd)
+int signals_next_from(int fd, bool *ret_typed)
 {
 	struct signalfd_siginfo info;
 
 	if (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return 0;
+	*ret_typed = info.ssi_code == SI_KERNEL &&
+		     (info.ssi_signo == SIGINT || info.ssi_signo == SIGQUIT);
 	return (int)info.ssi_signo;
+}
+
+int signals_next(int fd)
+{
+	bool typed;
+
+	return signals_next_from(fd, &typed);
 }
 
 bool signal_ends(int sig)

@@ -19,6 +19,8 @@ void signals_block(bool tty, sigset_t *ret_set);
 int signals_open(const sigset_t *set, struct warren_error *err) MUST_CHECK;
 /* The next pending signal; 0: none. */
 int signals_next(int fd);
+/* The same; *@ret_typed: it is a key of the terminal (^C), which a program may handle. */
+int signals_next_from(int fd, bool *ret_typed);
 /* Return whether the default action of @sig ends a process. */
 bool signal_ends(int sig);
 /* A name such as "SIGTERM"; @name has space for 16 bytes. */

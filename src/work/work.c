@@ -287,6 +287,57 @@ static struct work *work_new(void)
 	return w;
 }
 
+static bool work_has(int dir, const char *name)
+{
+	return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/*
+ * Has a process that was killed left @name before anything ran in it? No other process
+ * can be about to lock it, because @works is locked.
+ */
+static bool work_is_remains(int works, const char *name)
+{
+	AUTO_CLOSE int dir = beneath_dir(works, name, O_RDONLY);
+
+	return id_valid(name) && dir >= 0 && !work_is_locked(dir) &&
+	       (!work_has(dir, "record") || work_has(dir, WORK_UNPREPARED));
+}
+
+static void work_sweep(int works)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int dir = beneath_dir(works, ".", O_RDONLY);
+	const struct dir_entry *e;
+
+	if (!reader || dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
+		return;
+	reader->fd = dir;
+	while (dir_next(reader, &e) > 0) {
+		char gone[ID_LEN + 8];
+
+		if (!work_is_remains(works, e->name))
+			continue;
+		(void)snprintf(gone, sizeof(gone), ".gone-%.*s", ID_LEN, e->name);
+		(void)renameat(works, e->name, works, gone);
+	}
+}
+
+/* Also those that an interrupted removal has left. */
+static void work_remove_gone(int works, int ms)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int dir = beneath_dir(works, ".", O_RDONLY);
+	const struct dir_entry *e;
+
+	if (!reader || dir < 0)
+		return;
+	reader->fd = dir;
+	while (dir_next(reader, &e) > 0)
+		if (strncmp(e->name, ".gone-", 6) == 0)
+			remove_behind(works, e->name, ms);
+}
+
 int work_create(const struct work_options *o, struct work **ret, struct warren_error *err)
 {
 	AUTO_WORK struct work *w = work_new();
@@ -302,6 +353,8 @@ int work_create(const struct work_options *o, struct work **ret, struct warren_e
 	r = work_open_project(w, o->project, err);
 	if (r < 0)
 		return r;
+	work_sweep(works);
+	work_remove_gone(works, 0);
 	/*
 	 * Two works that are created at the same time must not get the same name, and
 	 * nothing is swept away before it is locked.
@@ -331,11 +384,6 @@ int work_prepared(struct work *w, struct warren_error *err)
 	return unlinkat(w->dir_fd, WORK_UNPREPARED, 0) < 0 && errno != ENOENT
 		       ? error_errno(err, errno, "prepare work '%s'", w->id)
 		       : 0;
-}
-
-static bool work_has(int dir, const char *name)
-{
-	return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 bool work_is_prepared(const struct work *w)
@@ -413,52 +461,6 @@ struct work *work_close(struct work *w)
 	return NULL;
 }
 
-/*
- * Has a process that was killed left @name before anything ran in it? No other process
- * can be about to lock it, because @works is locked.
- */
-static bool work_is_remains(int works, const char *name)
-{
-	AUTO_CLOSE int dir = beneath_dir(works, name, O_RDONLY);
-
-	return id_valid(name) && dir >= 0 && !work_is_locked(dir) &&
-	       (!work_has(dir, "record") || work_has(dir, WORK_UNPREPARED));
-}
-
-static void work_sweep(int works)
-{
-	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
-	AUTO_CLOSE int dir = beneath_dir(works, ".", O_RDONLY);
-	const struct dir_entry *e;
-
-	if (!reader || dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
-		return;
-	reader->fd = dir;
-	while (dir_next(reader, &e) > 0) {
-		char gone[ID_LEN + 8];
-
-		if (!work_is_remains(works, e->name))
-			continue;
-		(void)snprintf(gone, sizeof(gone), ".gone-%.*s", ID_LEN, e->name);
-		(void)renameat(works, e->name, works, gone);
-	}
-}
-
-/* Also those that an interrupted removal has left. */
-static void work_remove_gone(int works)
-{
-	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
-	AUTO_CLOSE int dir = beneath_dir(works, ".", O_RDONLY);
-	const struct dir_entry *e;
-
-	if (!reader || dir < 0)
-		return;
-	reader->fd = dir;
-	while (dir_next(reader, &e) > 0)
-		if (strncmp(e->name, ".gone-", 6) == 0)
-			remove_behind(works, e->name, 100);
-}
-
 int work_remove(struct work *removed, struct warren_error *err)
 {
 	AUTO_WORK struct work *w = removed;
@@ -483,6 +485,6 @@ int work_remove(struct work *removed, struct warren_error *err)
 	if (r < 0)
 		return error_errno(err, -r, "remove '%s'", w->dir);
 	work_sweep(works);
-	work_remove_gone(works);
+	work_remove_gone(works, 100);
 	return 0;
 }

@@ -8,7 +8,7 @@
  *	lock       locked while the sandbox runs, or while changes are decided on
  *	writes/    upper: the sandbox's changes, as overlayfs keeps them; work: its own
  *	hide/      over the project: whiteouts for files with secrets (hide.h)
- *	unprepared exists until hide/ and copy/ are complete
+ *	unprepared exists until the command can start
  *	copy/      mode WORK_COPY: the copy of the project, which is then the lower layer
  *	base/      contents of files before the sandbox changed them (base.h)
  *	conflicts/ files of the last accept that could not be merged (accept.h)
@@ -91,8 +91,8 @@ struct work_options {
 	char *const *hide; /* patterns of the user, which are kept for the next run */
 	bool unlisted;     /* it has no record, so only the caller finds it */
 	/*
-	 * The caller has to hide files first: until it calls work_prepared(), the work
-	 * cannot be resumed, and is removed if the caller is killed.
+	 * The caller has to hide files and so on first: until it calls work_prepared(),
+	 * the work cannot be resumed, and is removed if the caller is killed.
 	 */
 	bool unprepared;
 };
@@ -116,8 +116,8 @@ int work_open(const char *id_or_name, bool exclusive, struct work **ret,
 	      struct warren_error *err) MUST_CHECK;
 /*
  * Complete or undo all accepts that were interrupted in the project at the absolute path
- * @project, or in a directory above or below it, so that nobody works with a project that
- * is half changed. @except is the id of a work that the caller has locked, or NULL.
+ * @project, or in a directory above or below it, so that no command works with a project
+ * that is half changed. @except is the id of a work that the caller has locked, or NULL.
  * -EBUSY: another process is accepting changes, and has not ended after some seconds.
  */
 int works_settle(const char *project, const char *except,
@@ -148,6 +148,8 @@ struct work_list {
 	struct work_item {
 		struct work_record; /* first */
 		bool running;       /* it is locked */
+		/* It was interrupted before anything ran: work_create() removes it. */
+		bool remains;
 	} * v;
 	size_t n;
 };

@@ -46,6 +46,8 @@ static int work_list_add(struct work_list *l, int works, const char *id, int pro
 		return 0;
 	}
 	item.running = work_is_locked(dir);
+	item.remains = !item.running &&
+		       faccessat(dir, "unprepared", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	more = reallocarray(l->v, l->n + 1, sizeof(*more));
 	if (!more) {
 		work_record_done((struct work_record *)&item);

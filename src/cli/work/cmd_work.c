@@ -22,6 +22,7 @@
 #include "cli/work/work_options.h"
 #include "cli/work/work_project.h"
 #include "cli/work/work_run.h"
+#include "cli/work/work_signal.h"
 
 struct work_job {
 	struct work_cli_options options;
@@ -34,6 +35,7 @@ struct work_job {
 	struct work_hidden hidden;
 	const char **layers; /* over the project: the hidden files first */
 	struct setup_ready ready;
+	int signal;              /* the one that was to end this process; 0: none */
 	char *starts;            /* commands of each start, for /bin/sh */
 	const char **start_argv; /* they, and then the command */
 };
@@ -106,9 +108,7 @@ static int work_job_hide(struct work_job *job, struct warren_error *err)
 
 	if (r == 0)
 		work_say_hidden(job, &job->hidden);
-	if (r == 0)
-		r = work_record_save(w, err);
-	return r < 0 ? r : work_prepared(w, err);
+	return r < 0 ? r : work_record_save(w, err);
 }
 
 /* The directories of the work that the sandbox gets. */
@@ -283,6 +283,7 @@ static int work_job_setup(struct work_job *job, struct warren_error *err)
 		.skip = job->options.no_setup || !job->work,
 		.yes = job->options.yes,
 		.starts = true,
+		.signal = &job->signal,
 	};
 	int r = dir < 0 ? error_errno(err, errno, "open '%s'", job->project)
 			: setup_ready(&options, &job->ready, err);
@@ -293,7 +294,10 @@ static int work_job_setup(struct work_job *job, struct warren_error *err)
 		r = work_job_env(job, err);
 	if (r == 0)
 		r = work_job_starts(job, err);
-	return r == 0 && job->hide ? work_job_layers(job, err) : r;
+	if (r == 0 && job->hide)
+		r = work_job_layers(job, err);
+	/* From now on, there may be changes. */
+	return r == 0 && job->work ? work_prepared(job->work, err) : r;
 }
 
 static int work_job_begin(struct work_job *job, struct warren_error *err)
@@ -385,9 +389,10 @@ static int work_job_sandbox(struct work_job *job, bool *ret_started)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct work_sandbox *sb = NULL;
 	struct warren_result result = { 0 };
+	bool killed = false;
 	int status;
 
-	if (work_sandbox_open(&options, &sb, &err) < 0) {
+	if (work_sandbox_open(&options, &sb, &job->signal, &err) < 0) {
 		work_job_advise(job, &err);
 		return work_job_fail(&err, STATUS_FAILED);
 	}
@@ -396,34 +401,75 @@ static int work_job_sandbox(struct work_job *job, bool *ret_started)
 		status = work_job_fail(&err, result_exec_status(err.code));
 	} else {
 		*ret_started = true;
-		status = result_status(&result);
+		job->signal = work_sandbox_signal(sb, &killed);
+		status = killed ? STATUS_SIGNAL + job->signal : result_status(&result);
 	}
 	sb = work_sandbox_close(sb);
 	return status;
 }
 
-static int work_job_run(struct work_job *job)
+/* Say what becomes of the changes when a signal arrives while no command runs. */
+static void work_job_say_at_signal(const struct work_job *job)
+{
+	const struct work *w = job->work;
+	char text[1024];
+
+	if (!w || job->options.no_sync)
+		(void)snprintf(text, sizeof(text), "warren work: interrupted\n");
+	else
+		work_decide_kept(w, "interrupted; what is not accepted is kept", text,
+				 sizeof(text));
+	work_signals_say(text);
+}
+
+static int work_job_decide(struct work_job *job, int status)
 {
 	const struct work_cli_options *o = &job->options;
-	const struct work_decision how = {
+	struct work_decision how = {
 		.action = o->no_sync ? WORK_DISCARD
 			  : o->sync  ? WORK_ACCEPT
 			  : o->keep  ? WORK_KEEP
 				     : WORK_ASK,
 		.quiet = o->run.quiet,
+		.signal = &job->signal,
 	};
 	struct warren_error err = WARREN_ERROR_INIT;
-	bool started = false;
-	int status = STATUS_FAILED, r = work_job_begin(job, &err);
 
+	/* What was interrupted is not accepted without a question, and there is none. */
+	if (job->signal && how.action != WORK_DISCARD)
+		how.action = WORK_KEEP;
+	if (work_decide(TAKE_PTR(job->work), status, &how, &err) < 0)
+		return work_job_fail(&err, status ? status : STATUS_FAILED);
+	/* A command may end as it likes after a signal, but nothing was successful. */
+	return job->signal && (status == 0 || how.action == WORK_ASK)
+		       ? STATUS_SIGNAL + job->signal
+		       : status;
+}
+
+static int work_job_run(struct work_job *job)
+{
+	const struct work_cli_options *o = &job->options;
+	struct warren_error err = WARREN_ERROR_INIT;
+	bool started = false;
+	int status = STATUS_FAILED, r;
+
+	work_job_say_at_signal(job);
+	work_signals_begin();
+	r = work_job_begin(job, &err);
+	if (r == 0 && o->resume)
+		work_job_say_at_signal(job);
 	if (r == 0)
 		r = work_job_setup(job, &err);
 	if (r == 0)
 		r = work_job_mounts(job, &err);
+	if (r == 0)
+		work_job_say_at_signal(job);
 	if (r < 0)
 		status = work_job_fail(&err, STATUS_FAILED);
 	else
 		status = work_job_sandbox(job, &started);
+	if (!started && job->signal)
+		status = STATUS_SIGNAL + job->signal;
 	if (!job->work)
 		return status;
 	/* Nothing has run in a new work, so nothing is lost. */
@@ -433,12 +479,12 @@ static int work_job_run(struct work_job *job)
 		return status;
 	}
 	if (r < 0) { /* it was not run again: it stays as it was */
+		if (job->signal)
+			work_decide_say_kept(job->work);
 		job->work = work_close(job->work);
 		return status;
 	}
-	if (work_decide(TAKE_PTR(job->work), status, &how, &err) < 0)
-		status = work_job_fail(&err, status ? status : STATUS_FAILED);
-	return status;
+	return work_job_decide(job, status);
 }
 
 static void work_job_done(struct work_job *job)

@@ -40,7 +40,7 @@ static struct {
 	bool answered; /* the question of keys_settle() */
 } keys;
 
-static volatile sig_atomic_t keys_ended;
+static volatile sig_atomic_t keys_ended; /* the signal that ended the review; or 0 */
 
 static void keys_mode(void)
 {
@@ -58,7 +58,7 @@ static void keys_on_signal(int sig)
 
 	/* tcsetattr(3) may be called here; bash changes the mode while we are stopped. */
 	if (sig != SIGCONT)
-		keys_ended = 1;
+		keys_ended = sig;
 	else if (!keys.paused)
 		keys_mode();
 	errno = saved;
@@ -94,6 +94,11 @@ void keys_end(void)
 	(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &keys.was);
 	for (size_t i = 0; i < ARRAY_SIZE(keys_signals); i++)
 		(void)sigaction(keys_signals[i], &keys.actions[i], NULL);
+}
+
+int keys_signal(void)
+{
+	return keys_ended;
 }
 
 void keys_pause(void)

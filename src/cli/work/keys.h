@@ -37,6 +37,8 @@ void keys_settle(void);
 int keys_read(void);
 /* Read a line, and show it; false: KEYS_END. */
 bool keys_read_line(char *line, size_t size);
+/* The signal that ended the last review; 0: none. */
+int keys_signal(void);
 /* Restore the terminal while another program uses it. */
 void keys_pause(void);
 void keys_continue(void);

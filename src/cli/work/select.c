@@ -50,7 +50,7 @@ static int select_here(char ret_id[ID_LEN + 1], struct warren_error *err)
 	if (!chosen)
 		return error_errno(err, ENOMEM, "list works");
 	for (size_t i = 0; i < list.n; i++) {
-		chosen[i] = list.v[i].mode != WORK_BIND &&
+		chosen[i] = list.v[i].mode != WORK_BIND && !list.v[i].remains &&
 			    select_below(cwd, list.v[i].project, &rest);
 		if (chosen[i])
 			(void)memcpy(ret_id, list.v[i].id, ID_LEN + 1);

@@ -16,6 +16,8 @@
 #include "base/libexec.h"
 #include "base/strv.h"
 #include "cli/run_pull.h"
+#include "cli/run_signal.h"
+#include "cli/work/work_signal.h"
 #include "image/store.h"
 #include "setup/tree.h"
 
@@ -117,6 +119,25 @@ void setup_image_done(struct setup_image *i)
 	i->env = strv_free(i->env);
 }
 
+/* A signal ends the child first, and then does what it does without one. */
+static int setup_image_pull(const struct run_options *pull, struct warren_error *err)
+{
+	sigset_t set, before;
+	int signals, r;
+
+	(void)sigprocmask(SIG_SETMASK, NULL, &before);
+	signals_block(false, &set);
+	signals = signals_open(&set, err);
+	r = signals < 0 ? signals : run_pull(pull, signals, err);
+	if (signals >= 0)
+		(void)close(signals);
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	if (r <= 0)
+		return r;
+	(void)raise(r);
+	return error_set(err, EINTR, "interrupted while the image was pulled");
+}
+
 int setup_image_get(const struct run_options *o, const char *image,
 		    struct setup_image *ret, struct warren_error *err)
 {
@@ -129,9 +150,7 @@ int setup_image_get(const struct run_options *o, const char *image,
 
 	if (r != -ENOENT || !image || (!first && !run_pull_after(&pull, r)))
 		return r;
-	r = run_pull(&pull, -1, err);
-	if (r > 0)
-		return error_set(err, EINTR, "interrupted while the image was pulled");
+	r = setup_image_pull(&pull, err);
 	return r < 0 ? r : setup_image_find(image, ret, err);
 }
 
@@ -266,8 +285,10 @@ static int image_build_run(char **argv, bool quiet, struct warren_error *err)
 	(void)posix_spawn_file_actions_destroy(&actions);
 	if (r != 0)
 		return error_errno(err, r, "start %s", path);
+	work_signals_child(pid);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	work_signals_child(0);
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0
 		       ? 0
 		       : error_set(err, EIO,

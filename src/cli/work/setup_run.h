@@ -39,6 +39,7 @@ struct setup_ready_options {
 	bool starts;  /* a command follows: ask about postStartCommand, and say its
 			 variables */
 	bool refresh; /* make the layers again */
+	int *signal;  /* after -EINTR: the signal; NULL: it does not matter */
 };
 
 struct setup_ready {

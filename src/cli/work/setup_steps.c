@@ -230,10 +230,15 @@ static void step_offer_shell(struct setup_work *w, struct work_sandbox *sb,
 	o->tty = o->interactive = false;
 }
 
-static bool step_is_interrupted(int status)
+/* The signal that interrupted a step; 0: none. */
+static int step_signal(const struct work_sandbox *sb, int status)
 {
-	return status == STATUS_SIGNAL + SIGHUP || status == STATUS_SIGNAL + SIGINT ||
-	       status == STATUS_SIGNAL + SIGTERM;
+	bool killed;
+
+	if (status == STATUS_SIGNAL + SIGHUP || status == STATUS_SIGNAL + SIGINT ||
+	    status == STATUS_SIGNAL + SIGTERM)
+		return status - STATUS_SIGNAL;
+	return work_sandbox_signal(sb, &killed);
 }
 
 static int step_run(struct setup_work *w, struct work_sandbox *sb, struct run_options *o,
@@ -242,7 +247,7 @@ static int step_run(struct setup_work *w, struct work_sandbox *sb, struct run_op
 	struct buf AUTO_BUF label = BUF_INIT(2048);
 	struct step_run *s = calloc(1, sizeof(*s));
 	struct warren_result result = { 0 };
-	int r, status;
+	int r, status, sig;
 
 	setup_print_step(&label, step);
 	if (!s || label.failed) {
@@ -256,9 +261,12 @@ static int step_run(struct setup_work *w, struct work_sandbox *sb, struct run_op
 	s->started_ms = step_now_ms();
 	r = step_exec(w, sb, step, verify ? step->verify : step->run, s, &result, err);
 	status = result_status(&result);
-	if (r == 0 && status == 0) {
+	sig = step_signal(sb, status);
+	if (r == 0 && sig && w->o->signal)
+		*w->o->signal = sig;
+	if (r == 0 && status == 0 && !sig) {
 		step_say(s, "\n");
-	} else if (r == 0 && step_is_interrupted(status)) {
+	} else if (r == 0 && sig) {
 		step_say(s, "\n");
 		r = error_set(err, EINTR, "interrupted during the setup");
 	} else if (r == 0) {
@@ -349,7 +357,7 @@ int setup_steps_run(struct setup_work *w, struct warren_error *err)
 	sandbox.layers = (const char *const *)w->ready->root_layers;
 	r = setup_steps_options(w, &o, err);
 	if (r == 0)
-		r = work_sandbox_open(&sandbox, &sb, err);
+		r = work_sandbox_open(&sandbox, &sb, w->o->signal, err);
 	if (r == 0)
 		r = setup_steps_in(w, sb, &o, err);
 	sb = work_sandbox_close(sb);

@@ -15,7 +15,13 @@ enum work_action {
 struct work_decision {
 	enum work_action action;
 	bool quiet;
+	int *signal; /* the signal that ended the review; not changed if there was none */
 };
+
+/* Write "warren work: @what: " and the commands that decide on the changes. */
+void work_decide_kept(const struct work *w, const char *what, char *ret, size_t size);
+
+void work_decide_say_kept(const struct work *w);
 
 /*
  * The command of @w ended with @status: decide on the changes, and close the work. A work

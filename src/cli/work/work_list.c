@@ -38,6 +38,8 @@ int work_list_print(void)
 	for (size_t i = 0; i < all.n; i++) {
 		const struct work_item *w = &all.v[i];
 
+		if (w->remains)
+			continue;
 		buf_printf(&b, "%-14s%-9s%-9s%-16s", w->id,
 			   w->running ? "in use" : "kept", work_mode_name(w->mode),
 			   w->name ? w->name : "-");

@@ -18,6 +18,9 @@
 #include "cli/run_tty.h"
 #include "spec/spec.h"
 
+/* What a command has to end after a signal, before the sandbox ends with it. */
+#define WORK_GRACE_MS 5000
+
 struct work_sandbox {
 	struct work_sandbox_options o;
 	sigset_t before; /* the caller's mask of signals */
@@ -115,7 +118,8 @@ static int work_sandbox_start(struct work_sandbox *s, struct warren_error *err)
 }
 
 int work_sandbox_open(const struct work_sandbox_options *options,
-		      struct work_sandbox **ret, struct warren_error *err)
+		      struct work_sandbox **ret, int *ret_signal,
+		      struct warren_error *err)
 {
 	struct work_sandbox *s = calloc(1, sizeof(*s));
 	int r;
@@ -127,6 +131,8 @@ int work_sandbox_open(const struct work_sandbox_options *options,
 	s->network = (struct run_network)RUN_NETWORK_INIT;
 	s->io = (struct run_io){ .in = PUMP_IDLE, .out = PUMP_IDLE, .err = PUMP_IDLE };
 	r = work_sandbox_start(s, err);
+	if (r == -EINTR && ret_signal)
+		*ret_signal = s->signal;
 	if (r < 0)
 		s = work_sandbox_close(s);
 	else
@@ -197,6 +203,7 @@ int work_sandbox_exec(struct work_sandbox *s, const struct work_exec *spec,
 	work_exec_spec(s, &o, spec, &exec);
 	s->io.tty = o.tty;
 	s->io.raw = o.tty && o.interactive;
+	s->io.grace_ms = WORK_GRACE_MS;
 	if (s->io.raw && tty_raw(STDIN_FILENO, err) < 0)
 		return -err->code;
 	r = warren_exec(s->sb, &exec, &ex, err);
@@ -204,6 +211,7 @@ int work_sandbox_exec(struct work_sandbox *s, const struct work_exec *spec,
 		r = work_sandbox_streams(s, &o, ex, spec->output, err);
 	if (r == 0)
 		r = run_io_run(&s->io, ex, ret, err);
+	s->signal = s->io.ending ? s->io.ending : s->signal;
 	ex = warren_exec_free(ex);
 	if (r < 0 || !s->o.single)
 		work_sandbox_flush(s);
@@ -212,8 +220,9 @@ int work_sandbox_exec(struct work_sandbox *s, const struct work_exec *spec,
 	return r;
 }
 
-int work_sandbox_signal(const struct work_sandbox *s)
+int work_sandbox_signal(const struct work_sandbox *s, bool *ret_killed)
 {
+	*ret_killed = s->io.killed;
 	return s->signal;
 }
 

@@ -41,11 +41,12 @@ struct work_sandbox_options {
 };
 
 /*
- * Create the sandbox, with its network. -EINTR: a signal arrived first;
- * work_sandbox_signal() returns it.
+ * Create the sandbox, with its network. -EINTR: a signal arrived first: *@ret_signal,
+ * unless that is NULL.
  */
 int work_sandbox_open(const struct work_sandbox_options *options,
-		      struct work_sandbox **ret, struct warren_error *err) MUST_CHECK;
+		      struct work_sandbox **ret, int *ret_signal,
+		      struct warren_error *err) MUST_CHECK;
 
 struct work_exec {
 	const char *const *argv; /* NULL-terminated; the image's entrypoint is not used */
@@ -62,8 +63,12 @@ struct work_exec {
  */
 int work_sandbox_exec(struct work_sandbox *sb, const struct work_exec *spec,
 		      struct warren_result *ret, struct warren_error *err) MUST_CHECK;
-/* The last signal that ended or was passed on to a command; 0: none. */
-int work_sandbox_signal(const struct work_sandbox *sb);
+/*
+ * The signal that was to end this process; 0: none. A ^C that the terminal sends to all
+ * its programs is no such signal: as outside of a sandbox, the command may handle it.
+ * *@ret_killed: the command did not end after it in time, and was killed.
+ */
+int work_sandbox_signal(const struct work_sandbox *sb, bool *ret_killed);
 /*
  * Destroy the sandbox, deliver what is left of its output, report what its network policy
  * denied, and let signals arrive again. Accepts NULL; returns NULL.
