@@ -220,7 +220,7 @@ static int reject_hunks(struct work *w, const struct accept_item *item,
 	struct patch kept = *item->hunks;
 	struct change_at at = { .dir = -1 };
 	AUTO_CLOSE int upper = changes_upper(w);
-	char temporary[48];
+	static const char temporary[] = UPPER_NEW;
 	int r = change_contents(w, item->change, &old, &new, err);
 
 	if (r < 0)
@@ -242,7 +242,6 @@ static int reject_hunks(struct work *w, const struct accept_item *item,
 			     : 0;
 	}
 	r = upper < 0 ? upper : change_at_open(upper, item->change->path, &at);
-	(void)snprintf(temporary, sizeof(temporary), ".warren-new-%d", (int)getpid());
 	r = r < 0 ? r
 		  : work_file_replace(w->dir_fd, temporary, out.data ? out.data : "",
 				      out.len, false);
@@ -251,6 +250,7 @@ static int reject_hunks(struct work *w, const struct accept_item *item,
 		r = -errno;
 	if (r == 0 && fchmodat(w->dir_fd, temporary, at.st.st_mode & 07777, 0) < 0)
 		r = -errno;
+	accept_step("restore");
 	if (r == 0 && renameat(w->dir_fd, temporary, at.dir, at.name) < 0)
 		r = -errno;
 	if (r < 0)
@@ -277,9 +277,10 @@ static int reject_one_item(void *ctx, const struct accept_item *item,
 	if (item->hunks) {
 		r = reject_hunks(w, item, err);
 	} else {
-		r = upper_restore(w, item->change->path);
-		if (r == 0 && item->change->from)
-			r = upper_restore(w, item->change->from);
+		/* In between, there are both: nothing is lost. */
+		r = item->change->from ? upper_restore(w, item->change->from) : 0;
+		if (r == 0)
+			r = upper_restore(w, item->change->path);
 		if (r < 0)
 			(void)error_errno(err, -r, "reject '%s'", item->change->path);
 	}

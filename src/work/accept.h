@@ -79,7 +79,8 @@ void accept_result_done(struct accept_result *r);
 
 /*
  * Discard changes, or the hunks of them that are not skipped. What cannot be discarded
- * stays, and the first of it is reported after the others are discarded.
+ * stays, and the first of it is reported after the others are discarded. If the process
+ * or the machine ends in between, each change is either discarded or not (upper.c).
  */
 int reject_changes(struct work *w, const struct accept_item *items, size_t n,
 		   struct warren_error *err) MUST_CHECK;

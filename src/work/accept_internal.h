@@ -83,6 +83,10 @@ int accept_recover(struct work *w, struct warren_error *err);
 
 /* ------------------------------------------------------------------- upper.c */
 
+/* In the directory of the work, while its lock is held; what is there is left over. */
+#define UPPER_NEW  "replacement"
+#define UPPER_GONE "discarded"
+
 /* Remove the sandbox's change from its changes: it was accepted. 0 or -errno. */
 int upper_drop(struct work *w, const struct op *op);
 /* The same for a change that is discarded: the sandbox sees the project's file again. */

@@ -2,6 +2,12 @@
 /*
  * upper.c - remove single changes from the directory of changes
  *
+ * There is no journal for this: each path changes in one step (a rename, an exchange or
+ * an unlink), and no step before it changes what the sandbox sees. So a change that is
+ * discarded is either there or not, also after a crash, and the list of changes says
+ * which; discarding it again does the rest. What an interruption leaves in the directory
+ * of the work is removed by the next call.
+ *
  * What the sandbox sees at other paths must stay the same. If a directory is opaque, or a
  * whiteout hides it, all files of the project in it are removed at once. Before one of
  * them is treated on its own, such a mark is replaced by a whiteout for each file.
@@ -48,6 +54,7 @@ static int upper_spell_out_entry(const struct upper_dirs *d, const char *name,
 	if (fstatat(d->upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (errno != ENOENT)
 			return -errno;
+		accept_step("spell out");
 		return mknodat(d->upper, name, S_IFCHR, 0) < 0 && errno != EEXIST ? -errno
 										  : 0;
 	}
@@ -77,43 +84,51 @@ static int upper_spell_out(const struct upper_dirs *d, unsigned depth)
 		if (r < 0)
 			break;
 	}
+	accept_step("not opaque");
 	if (r == 0 && dir_is_opaque(d->upper) &&
 	    fremovexattr(d->upper, "user.overlay.opaque") < 0)
 		r = -errno;
 	return r;
 }
 
-/* Replace a whiteout by a directory with a whiteout for each entry. */
-static int upper_open_whiteout(const struct upper_dirs *d, const char *name)
+/*
+ * Replace a whiteout by a directory with a whiteout for each entry, in one step: without
+ * either of them, all that was removed in the directory would be there again. The new
+ * directory is made outside of the changes, so that an interruption leaves nothing in
+ * them. Overlays need filesystems that can exchange files, so this one can.
+ */
+static int upper_open_whiteout(const struct work *w, const struct upper_dirs *d,
+			       const char *name)
 {
-	char temporary[48];
+	static const char temporary[] = UPPER_NEW;
 	struct upper_dirs below CLEANUP(upper_close) = { -1, upper_open(d->lower, name) };
 	struct stat st;
 	int r;
 
 	if (below.lower < 0 || fstat(below.lower, &st) < 0)
 		return -ENOENT;
-	(void)snprintf(temporary, sizeof(temporary), ".warren-new-%d", (int)getpid());
-	if (mkdirat(d->upper, temporary, 0700) < 0)
+	r = tree_remove(w->dir_fd, w->dir_fd, temporary);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (mkdirat(w->dir_fd, temporary, 0700) < 0)
 		return -errno;
-	below.upper = upper_open(d->upper, temporary);
+	below.upper = upper_open(w->dir_fd, temporary);
 	r = below.upper < 0 ? -errno : upper_spell_out(&below, 0);
 	if (r == 0 && fchown(below.upper, st.st_uid, st.st_gid) < 0 && geteuid() == 0)
 		r = -errno;
 	if (r == 0 && fchmod(below.upper, st.st_mode & 07777) < 0)
 		r = -errno;
-	/* The whiteout may not be there for an instant: nothing looks at it. */
-	if (r == 0 && unlinkat(d->upper, name, 0) < 0)
+	accept_step("replace whiteout");
+	if (r == 0 &&
+	    renameat2(w->dir_fd, temporary, d->upper, name, RENAME_EXCHANGE) < 0)
 		r = -errno;
-	if (r == 0 && renameat(d->upper, temporary, d->upper, name) < 0)
-		r = -errno;
-	if (r < 0)
-		(void)tree_remove(d->upper, d->upper, temporary);
+	accept_step("remove whiteout");
+	(void)tree_remove(w->dir_fd, w->dir_fd, temporary);
 	return r;
 }
 
 /* Go down one level, so that the two sides are merged there. */
-static int upper_descend(struct upper_dirs *d, const char *name)
+static int upper_descend(const struct work *w, struct upper_dirs *d, const char *name)
 {
 	struct upper_dirs next = { -1, -1 };
 	struct stat st;
@@ -122,7 +137,7 @@ static int upper_descend(struct upper_dirs *d, const char *name)
 	if (fstatat(d->upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (stat_is_whiteout(&st))
-		r = upper_open_whiteout(d, name);
+		r = upper_open_whiteout(w, d, name);
 	if (r < 0)
 		return r;
 	next.upper = upper_open(d->upper, name);
@@ -156,7 +171,7 @@ static int upper_parent(struct work *w, const char *path, struct upper_dirs *d,
 		r = upper_spell_out(d, 0);
 	for (const char *name = strtok_r(copy, "/", &save); r == 0 && name;
 	     name = strtok_r(NULL, "/", &save))
-		r = upper_descend(d, name);
+		r = upper_descend(w, d, name);
 	return r;
 }
 
@@ -239,13 +254,36 @@ static void upper_remove_empty(struct work *w, const char *path)
 	}
 }
 
+/* A directory is moved away first, so that it does not lose its files one by one. */
+static int upper_remove(const struct work *w, int dir, const char *name)
+{
+	int r;
+
+	accept_step("restore");
+	if (unlinkat(dir, name, 0) == 0)
+		return 0;
+	if (errno != EISDIR && errno != EPERM)
+		return -errno;
+	if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EEXIST)
+		return -errno;
+	r = tree_remove(w->dir_fd, w->dir_fd, UPPER_GONE);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (renameat(dir, name, w->dir_fd, UPPER_GONE) < 0)
+		return -errno;
+	accept_step("restored");
+	return tree_remove(w->dir_fd, w->dir_fd, UPPER_GONE);
+}
+
 int upper_restore(struct work *w, const char *path)
 {
 	struct upper_dirs d CLEANUP(upper_close) = { -1, -1 };
 	const char *name;
 	int r = upper_parent(w, path, &d, &name);
 
-	r = r < 0 ? r : tree_remove(d.upper, d.upper, name);
+	r = r < 0 ? r : upper_remove(w, d.upper, name);
 	if (r == -ENOENT || r == -ENOTDIR)
 		return 0;
 	if (r == 0)

@@ -22,8 +22,19 @@ static void on_step(const char *step)
 		(void)raise(SIGKILL);
 }
 
+static int accept_all(struct work *w)
+{
+	return accept_paths(w, NULL);
+}
+
+static int nothing(struct work *w)
+{
+	(void)w;
+	return 0;
+}
+
 /* Run @what in a child that is killed at step @at. Return whether it was. */
-static bool killed_at(unsigned at, const char *id, bool accept)
+static bool killed_at(unsigned at, const char *id, int (*what)(struct work *w))
 {
 	int status;
 	pid_t pid = fork();
@@ -35,7 +46,7 @@ static bool killed_at(unsigned at, const char *id, bool accept)
 		accept_step_hook = on_step;
 		if (work_open(id, true, &w, &err) < 0)
 			_exit(2);
-		_exit(accept && accept_paths(w, NULL) < 0 ? 3 : 0);
+		_exit(what(w) < 0 ? 3 : 0);
 	}
 	EQ(waitpid(pid, &status, 0), pid);
 	if (!WIFSIGNALED(status) && WEXITSTATUS(status) != 0)
@@ -87,14 +98,15 @@ TEST(killed_at_every_step)
 
 		(void)strcpy(id, w->id);
 		w = work_close(w);
-		more = killed_at(at, id, true) || at == 0;
+		more = killed_at(at, id, accept_all) || at == 0;
 		if (at == 0) { /* not killed */
 			shell("rm -rf after && cp -a p after");
 			OK(!same("before"));
 			continue;
 		}
 		/* The recovery is killed, too: each time some steps later. */
-		for (unsigned again = 1 + at % 3; killed_at(again, id, false); again += 3)
+		for (unsigned again = 1 + at % 3; killed_at(again, id, nothing);
+		     again += 3)
 			;
 		EQ(work_open(id, true, &w, &err), 0);
 		clean(w);
@@ -113,6 +125,95 @@ TEST(killed_at_every_step)
 	}
 	OK(done > 5 && undone > 20);
 	end();
+}
+
+/* ----------------------------------------------------------------------- reject */
+
+/* Everything that is spelled out or replaced if a part of it is decided on. */
+static struct work *prepare_parts(void)
+{
+	struct work *w;
+	char path[256];
+
+	shell("rm -rf p && mkdir -p p/gone/deep p/new p/t p/e && cd p && echo 1 >a && "
+	      "seq 60 >h && echo 2 >gone/x && echo 3 >gone/y && echo 4 >gone/deep/z && "
+	      "echo 5 >new/x && echo 6 >new/y && echo 7 >old && echo 8 >file");
+	w = start();
+	shell("cd '%s/writes/upper' && echo 11 >a && mknod gone c 0 0 && mkdir new && "
+	      "echo 55 >new/x && echo 9 >new/added && mknod old c 0 0 && echo 7 >moved && "
+	      "mkdir -p file/in/side && echo 10 >file/in/side/f && seq 60 >h && "
+	      "sed -i 's/^5$/five/; s/^55$/fiftyfive/' h",
+	      w->dir);
+	(void)snprintf(path, sizeof(path), "%s/writes/upper/new", w->dir);
+	EQ(setxattr(path, "user.overlay.opaque", "y", 1, 0), 0);
+	return w;
+}
+
+static int reject_parts(struct work *w)
+{
+	return reject_paths(w, "a gone/x gone/deep/z new/y moved file file/in/side/f");
+}
+
+static int accept_parts(struct work *w)
+{
+	return accept_paths(w, "a gone/x gone/deep/z new/y");
+}
+
+/* Is each change in @text, with the character before and after it, in @all? */
+static void is_part_of(const char *text, const char *all, unsigned at)
+{
+	char copy[8192], *save = NULL, one[512];
+
+	(void)strcpy(copy, text);
+	for (char *c = strtok_r(copy, "|", &save); c; c = strtok_r(NULL, "|", &save)) {
+		(void)snprintf(one, sizeof(one), "%s|", c);
+		if (!strstr(all, one))
+			TAP_FAIL("step %u: '%s' is not in '%s'", at, one, all);
+	}
+}
+
+static void parts_killed_at_every_step(int (*what)(struct work *w), const char *stays,
+				       const char *may)
+{
+	unsigned n = 0;
+	bool more = true;
+
+	begin();
+	for (unsigned at = 1; more; at++, n++) {
+		AUTO_WORK struct work *w = prepare_parts();
+		char id[ID_LEN + 1], before[8192], now[8192];
+
+		(void)strcpy(id, w->id);
+		(void)snprintf(before, sizeof(before), "%s%s", left(w), may);
+		w = work_close(w);
+		more = killed_at(at, id, what);
+		EQ(work_open(id, true, &w, &err), 0);
+		(void)snprintf(now, sizeof(now), "%s", left(w));
+		is_part_of(now, before, at);
+		is_part_of(stays, now, at);
+		OK(more || strcmp(now, stays) == 0);
+		EQ(what(w), 0);
+		STREQ(left(w), stays);
+		EQ(work_remove(TAKE_PTR(w), &err), 0);
+	}
+	OK(n > 10);
+	end();
+}
+
+TEST(a_reject_that_is_killed_has_discarded_each_change_or_not)
+{
+	SKIP_UNLESS(geteuid() == 0, "creates whiteouts");
+	/* A file that was moved may be both there and at its old place. */
+	parts_killed_at_every_step(reject_parts, "D gone/y|M h|A new/added|M new/x|",
+				   "A moved|D old|");
+}
+
+TEST(an_accept_that_is_killed_keeps_what_was_not_chosen)
+{
+	SKIP_UNLESS(geteuid() == 0, "creates whiteouts");
+	parts_killed_at_every_step(
+		accept_parts,
+		"T file|A file/in/side/f|D gone/y|M h|R moved|A new/added|M new/x|", "");
 }
 
 /* ------------------------------------------------------------------ other faults */
