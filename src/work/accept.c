@@ -25,6 +25,38 @@ void accept_result_done(struct accept_result *r)
 	*r = (struct accept_result){ 0 };
 }
 
+void accept_sum(const struct change_side *seen, char ret[ACCEPT_SUM_SIZE])
+{
+	struct sha256 h = SHA256_INIT;
+	const uint32_t kind = seen->exists ? seen->mode & S_IFMT : 0;
+
+	sha256_add(&h, &kind, sizeof(kind));
+	if (seen->text.len > 0)
+		sha256_add(&h, seen->text.data, seen->text.len);
+	sha256_end(&h, ret);
+}
+
+int accept_check_seen(const struct accept_item *item, const struct change_side *now,
+		      struct warren_error *err)
+{
+	char sum[ACCEPT_SUM_SIZE];
+
+	if (!item->seen)
+		return item->hunks
+			       ? error_set(err, EINVAL,
+					   "'%s': what the hunks were made for is not "
+					   "known",
+					   item->change->path)
+			       : 0;
+	accept_sum(now, sum);
+	return strcmp(sum, item->seen) == 0
+		       ? 0
+		       : error_set(err, ESTALE,
+				   "'%s' was changed in the project while you chose: "
+				   "choose again",
+				   item->change->path);
+}
+
 static void accept_done(struct accept *a)
 {
 	ops_done(&a->ops);
@@ -223,6 +255,8 @@ static int reject_hunks(struct work *w, const struct accept_item *item,
 	static const char temporary[] = UPPER_NEW;
 	int r = change_contents(w, item->change, &old, &new, err);
 
+	if (r == 0)
+		r = accept_check_seen(item, &old, err);
 	if (r < 0)
 		return r;
 	if (!hunks)

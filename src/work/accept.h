@@ -18,6 +18,7 @@
 #ifndef WORK_ACCEPT_H
 #define WORK_ACCEPT_H
 
+#include "base/sha256.h"
 #include "textdiff/patch.h"
 #include "work/changes.h"
 
@@ -29,7 +30,16 @@ struct accept_item {
 	 * files that exist in the project.
 	 */
 	const struct patch *hunks;
+	/*
+	 * The sum (accept_sum()) of the project's contents that the user decided by; if
+	 * they are others now, the decision is not valid: -ESTALE. NULL, only without
+	 * hunks: the user's changes since then are merged.
+	 */
+	const char *seen;
 };
+
+#define ACCEPT_SUM_SIZE (SHA256_DIGITS + 1)
+void accept_sum(const struct change_side *seen, char ret[ACCEPT_SUM_SIZE]);
 
 enum accept_conflicts {
 	/* Change nothing, report all conflicts, return -EEXIST. */
@@ -68,9 +78,9 @@ struct accept_result {
 /*
  * 0, or -errno: then nothing has changed. -EEXIST: conflicts (@ret says which). -EPERM:
  * an item needs a permission that @o does not give. -ESTALE: the user changed a file in
- * this moment. -EUCLEAN: it failed and could not be undone; the originals are kept, and
- * the next call, or work_open(), undoes it first. @ret is set in any case; free with
- * accept_result_done().
+ * this moment, or since an item was decided on. -EUCLEAN: it failed and could not be
+ * undone; the originals are kept, and the next call, or work_open(), undoes it first.
+ * @ret is set in any case; free with accept_result_done().
  */
 int accept_changes(struct work *w, const struct accept_item *items, size_t n,
 		   const struct accept_options *o, struct accept_result *ret,

@@ -32,6 +32,12 @@ struct accept {
 	mode_t umask;
 };
 
+/* ------------------------------------------------------------------ accept.c */
+
+/* -ESTALE: the contents are not those that the user decided by. */
+int accept_check_seen(const struct accept_item *item, const struct change_side *now,
+		      struct warren_error *err);
+
 /* ------------------------------------------------------------- accept_plan.c */
 
 /*

@@ -543,6 +543,17 @@ static int plan_drop(struct plan *p)
 	return plan_op(p, OP_DROP, p->c->path) ? 0 : -ENOMEM;
 }
 
+/* After plan_open(): a change after that is noticed when the file is replaced. */
+static int plan_check_seen(const struct plan *p, const struct accept_item *item,
+			   struct warren_error *err)
+{
+	AUTO_CHANGE_SIDE struct change_side now = { 0 };
+	bool read = item->seen && p->yours_exists && !S_ISDIR(p->yours.st.st_mode);
+	int r = read ? change_side_read(&p->yours, &now) : 0;
+
+	return r < 0 ? plan_error(p, r, err) : accept_check_seen(item, &now, err);
+}
+
 int accept_plan_item(struct accept *a, const struct accept_item *item,
 		     struct warren_error *err)
 {
@@ -555,6 +566,7 @@ int accept_plan_item(struct accept *a, const struct accept_item *item,
 	int r = plan_check_guards(&p, err);
 
 	r = r < 0 ? r : plan_open(&p, err);
+	r = r < 0 ? r : plan_check_seen(&p, item, err);
 	r = r < 0 ? r : plan_by_kind(&p, err);
 	if (r > 0 && plan_drop(&p) < 0)
 		r = plan_error(&p, -ENOMEM, err);

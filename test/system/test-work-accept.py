@@ -92,5 +92,42 @@ def an_accept_of_another_process_is_waited_for_or_named():
                 accept.kill()
 
 
+LINES = b"".join(b"%d\n" % i for i in range(1, 61))
+
+
+@test
+@needs_root
+def a_file_that_is_edited_while_the_user_chooses_is_not_touched():
+    edits = {"moved": lambda text: b"0\n" * 9 + text, "end": lambda text: text + b"61\n", "same": lambda text: text,
+             "other": lambda text: b"other\n", "gone": None}
+    for command in ("accept", "reject"):
+        for name, edit in edits.items():
+            for answers in ((b"y", b"n"), (b"y", b"y")):
+                with project() as p:
+                    p.put("a", LINES)
+                    p.put("b", b"1\n")
+                    wid = p.work("sed -i 's/^5$/five/; s/^55$/fiftyfive/' a; echo 2 >b")
+                    with p.terminal(command, wid, "--hunks") as t:
+                        t.expect(rb"\(1/2\) ")
+                        if edit:
+                            p.put("a", edit(LINES))
+                        else:
+                            os.unlink(f"{p.path}/a")
+                        for answer in (*answers, b"n"):
+                            t.type(answer + b"\r")
+                            t.expect(rb"\n")
+                        status = t.wait()
+                    now = p.get("a") if edit else None
+                    what = f"{command} {name} {answers}: {status} {t.seen}"
+                    if command == "reject" and answers == (b"y", b"y"):
+                        eq(now, edit(LINES) if edit else None, what)
+                    elif name == "same":
+                        ok(status == 0 and (now != LINES) == (command == "accept"), what)
+                    else:
+                        eq((status, now), (125, edit(LINES) if edit else None), what)
+                        ok(b"'a' was changed in the project while you chose" in t.seen, what)
+                        ok(b"+five" in p.warren("diff", wid).stdout, "the sandbox's change is kept")
+
+
 if __name__ == "__main__":
     sys.exit(run_tests())

@@ -69,7 +69,8 @@ TEST(what_cannot_be_rejected_does_not_keep_others)
 	AUTO_CHANGE_SIDE struct change_side old = { 0 }, new = { 0 };
 	struct text_diff d AUTO_DIFF = { 0 };
 	struct patch p AUTO_PATCH = { 0 };
-	struct accept_item items[3] = { { .hunks = &p } };
+	char seen[ACCEPT_SUM_SIZE];
+	struct accept_item items[3] = { { .hunks = &p, .seen = seen } };
 
 	begin();
 	shell("seq 60 >p/a && echo 1 >p/b");
@@ -79,6 +80,7 @@ TEST(what_cannot_be_rejected_does_not_keep_others)
 	EQ(changes_list(w, 0, &c, &err), 0);
 	EQ(c.n, 3);
 	EQ(change_contents(w, &c.v[0], &old, &new, &err), 0);
+	accept_sum(&old, seen);
 	EQ(text_diff_make(old.text, new.text, &d, &err), 0);
 	EQ(patch_from_diff(&d, 3, &p, &err), 0);
 	for (size_t i = 0; i < 3; i++)
@@ -157,7 +159,8 @@ TEST(hunks_of_a_merged_file_keep_what_the_user_changed)
 	AUTO_CHANGE_SIDE struct change_side old = { 0 }, new = { 0 };
 	struct text_diff d AUTO_DIFF = { 0 };
 	struct patch p AUTO_PATCH = { 0 };
-	struct accept_item item = { .hunks = &p };
+	char seen[ACCEPT_SUM_SIZE];
+	struct accept_item item = { .hunks = &p, .seen = seen };
 
 	begin();
 	shell("seq 60 >p/a");
@@ -168,11 +171,18 @@ TEST(hunks_of_a_merged_file_keep_what_the_user_changed)
 	EQ(changes_list(w, 0, &c, &err), 0);
 	OK(c.v[0].touched);
 	EQ(change_contents(w, &c.v[0], &old, &new, &err), 0);
+	accept_sum(&old, seen);
 	EQ(text_diff_make(old.text, new.text, &d, &err), 0);
 	EQ(patch_from_diff(&d, 3, &p, &err), 0);
 	EQ(p.n, 2);
 	item.change = &c.v[0];
 	p.v[1].skip = true;
+	/* Not for other contents, even if the hunk fits. */
+	shell("cp -p p/a mine && echo 61 >>p/a");
+	EQ(accept_changes(w, &item, 1, &(struct accept_options){ 0 }, &result, &err),
+	   -ESTALE);
+	OK(strstr(err.msg, "'a' was changed in the project while you chose"));
+	shell("tail -1 p/a | grep -qx 61 && cp mine p/a");
 	EQ(accept_changes(w, &item, 1, &(struct accept_options){ 0 }, &result, &err), 0);
 	shell("seq 60 | sed 's/^5$/five/;s/^30$/mine/' | cmp - p/a");
 	EQ(accept_paths(w, NULL), 0);
@@ -461,7 +471,8 @@ TEST(the_hunks_of_a_file_can_be_chosen)
 	AUTO_CHANGE_SIDE struct change_side old = { 0 }, new = { 0 };
 	struct text_diff d AUTO_DIFF = { 0 };
 	struct patch p AUTO_PATCH = { 0 };
-	struct accept_item item = { .hunks = &p };
+	char seen[ACCEPT_SUM_SIZE];
+	struct accept_item item = { .hunks = &p, .seen = seen };
 
 	begin();
 	shell("seq 60 >p/a");
@@ -469,6 +480,7 @@ TEST(the_hunks_of_a_file_can_be_chosen)
 	upper(w, "seq 60 | sed 's/^5$/five/;s/^30$/thirty/;s/^55$/fiftyfive/' >a");
 	EQ(changes_list(w, 0, &c, &err), 0);
 	EQ(change_contents(w, &c.v[0], &old, &new, &err), 0);
+	accept_sum(&old, seen);
 	EQ(text_diff_make(old.text, new.text, &d, &err), 0);
 	EQ(patch_from_diff(&d, 3, &p, &err), 0);
 	EQ(p.n, 3);
@@ -483,6 +495,7 @@ TEST(the_hunks_of_a_file_can_be_chosen)
 	text_diff_done(&d);
 	patch_done(&p);
 	EQ(change_contents(w, &c.v[0], &old, &new, &err), 0);
+	accept_sum(&old, seen);
 	EQ(text_diff_make(old.text, new.text, &d, &err), 0);
 	EQ(patch_from_diff(&d, 3, &p, &err), 0);
 	EQ(p.n, 2);

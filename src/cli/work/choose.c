@@ -77,6 +77,9 @@ int choose_load(struct choose *c, struct choose_file *f, struct warren_error *er
 	}
 	if (r < 0)
 		return r;
+	/* In the mode copy, .old is that of the copy: only hunks depend on it. */
+	if (!S_ISDIR(f->change->old_mode | f->change->new_mode) && !f->change->from)
+		accept_sum(&f->old, f->seen);
 	if (S_ISREG(f->old.mode) && S_ISREG(f->new.mode) && f->patch.n &&
 	    !f->change->from) {
 		f->whole = false;
@@ -254,10 +257,13 @@ int choose_items(struct choose *c, struct choose_items *ret, struct warren_error
 		if (!yes)
 			continue;
 		item->change = f->change;
+		if (f->seen[0] && c->work->mode != WORK_COPY)
+			item->seen = f->seen;
 		if (!f->whole && (yes < f->n || f->was_edited)) {
 			for (size_t k = 0; k < f->n; k++)
 				f->patch.v[k].skip = f->states[k] != CHOOSE_YES;
 			item->hunks = &f->patch;
+			item->seen = f->seen;
 		}
 		items.guards |= f->change->guard;
 		items.ignored |= f->change->ignored;

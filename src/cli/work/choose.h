@@ -17,6 +17,7 @@ enum choose_state {
 struct choose_file {
 	const struct change *change;
 	struct change_side old, new;
+	char seen[ACCEPT_SUM_SIZE]; /* "": the decision does not depend on .old */
 	struct text_lines old_lines;
 	bool whole;      /* there is only one part: the whole change */
 	bool was_edited; /* then the hunks are not those of the difference */
