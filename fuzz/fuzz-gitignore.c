@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "work/git_index.h"
-#include "work/gitignore.h"
+#include "base/gitignore.h"
 #include "work/hide_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -218,6 +219,25 @@ void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,
 	cache_put_names(&c->out, dirs);
 }
 
+/*
+ * Open the file that will replace the cache, and lock it. What a process that was killed
+ * has left is used again. -1: another process writes it now, or a failure.
+ */
+static int cache_open_new(int at, const char *name)
+{
+	AUTO_CLOSE int fd =
+		openat(at, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct stat mine, there;
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -1;
+	/* The process that had it locked may have renamed it just now. */
+	if (fstat(fd, &mine) < 0 || fstatat(at, name, &there, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    mine.st_ino != there.st_ino || !S_ISREG(mine.st_mode) || ftruncate(fd, 0) < 0)
+		return -1;
+	return TAKE_FD(fd);
+}
+
 void dir_cache_save(struct dir_cache *c, int at)
 {
 	AUTO_FREE char *name = NULL;
@@ -225,12 +245,11 @@ void dir_cache_save(struct dir_cache *c, int at)
 
 	if (!c->path || !c->changed || c->out.failed)
 		return;
-	if (asprintf(&name, "%s.%ld", c->path, (long)getpid()) < 0) {
+	if (asprintf(&name, "%s.new", c->path) < 0) {
 		name = NULL;
 		return;
 	}
-	fd = openat(at, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-		    0600);
+	fd = cache_open_new(at, name);
 	if (fd < 0)
 		return;
 	if (fd_write_all(fd, c->out.data, c->out.len) < 0 ||

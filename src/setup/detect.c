@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "base/strv.h"
+#include "setup/inputs.h"
 #include "setup/tree.h"
-
-#define DETECT_INCLUDES_MAX 16 /* files that requirements.txt includes */
 
 /* All file names of the table. */
 struct detect_names {
@@ -212,59 +211,6 @@ static int detect_dir_files(const struct setup_dir *d, const struct detect_row *
 	return r;
 }
 
-/* The name after "-r", "-c", "--requirement" or "--constraint"; NULL: another line. */
-static const char *detect_included(char *line)
-{
-	static const char *const options[] = { "-r", "-c", "--requirement",
-					       "--constraint" };
-
-	while (*line == ' ' || *line == '\t')
-		line++;
-	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
-		size_t n = strlen(options[i]);
-		char *name = line + n;
-
-		if (strncmp(line, options[i], n) != 0 || !strchr(" \t=", *name))
-			continue;
-		name += strspn(name, " \t=");
-		name[strcspn(name, " \t\r#")] = '\0';
-		if (name[0] && !strstr(name, "://"))
-			return name;
-	}
-	return NULL;
-}
-
-/* Add the files that requirements.txt includes, and those that they include. */
-static int detect_requirements(int project_fd, const char *dir, char ***files)
-{
-	char *queue[DETECT_INCLUDES_MAX] = { strdup("requirements.txt") };
-	size_t n = 1;
-	int r = queue[0] ? 0 : -ENOMEM;
-
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		AUTO_FREE char *path = setup_tree_join(dir, queue[i]);
-		AUTO_FREE char *text = NULL;
-		struct warren_error ignored = WARREN_ERROR_INIT;
-		char *save = NULL;
-
-		if (!path || setup_tree_read(project_fd, path, &text, NULL, &ignored) < 0)
-			continue;
-		r = detect_add_file(files, dir, queue[i]);
-		for (char *line = strtok_r(text, "\n", &save); r == 0 && line;
-		     line = strtok_r(NULL, "\n", &save)) {
-			const char *name = detect_included(line);
-
-			if (!name || n == DETECT_INCLUDES_MAX)
-				continue;
-			queue[n] = strdup(name);
-			r = queue[n++] ? 0 : -ENOMEM;
-		}
-	}
-	for (size_t i = 0; i < n; i++)
-		free(queue[i]);
-	return r;
-}
-
 /* ------------------------------------------------------------------- steps */
 
 /* A step whose members are in the directories below. */
@@ -310,10 +256,11 @@ static int detect_add_step(struct detect_work *w, const struct setup_dir *d,
 	if (!s->title || !s->dir || !s->why || !s->run || !s->verify)
 		return error_errno(err, ENOMEM, "plan the setup");
 	r = detect_dir_files(d, row, &s->files);
-	if (r == 0 && strcmp(row->file, "requirements.txt") == 0)
-		r = detect_requirements(w->project_fd, d->path, &s->files);
 	if (r < 0)
 		return error_errno(err, -r, "plan the setup");
+	r = setup_inputs_row(w->project_fd, row, d->path, s, err);
+	if (r < 0)
+		return r;
 	if (detect_has_members(w->project_fd, d, row))
 		w->covers[w->n_covers++] =
 			(struct detect_cover){ row, d, w->plan->steps.n - 1 };
@@ -337,10 +284,12 @@ static int detect_dir(struct detect_work *w, const struct setup_dir *d,
 		done = row->group;
 		cover = detect_covered(w, d, row);
 		if (cover) {
-			r = detect_dir_files(d, row,
-					     &w->plan->steps.v[cover->step].files);
+			struct setup_step *s = &w->plan->steps.v[cover->step];
+
+			r = detect_dir_files(d, row, &s->files);
 			if (r < 0)
 				return error_errno(err, -r, "plan the setup");
+			r = setup_inputs_row(w->project_fd, row, d->path, s, err);
 		} else if (w->plan->steps.n < SETUP_STEPS_MAX) {
 			r = detect_add_step(w, d, row, err);
 		} else {
@@ -367,6 +316,14 @@ int setup_detect(int project_fd, const char *memory, struct setup_plan *p,
 				   "near its top were searched for manifests");
 	setup_scan_done(&scan);
 	return r;
+}
+
+bool setup_detect_knows(const char *name)
+{
+	for (size_t i = 0; i < n_detect_table; i++)
+		if (detect_row_has(&detect_table[i], name))
+			return true;
+	return false;
 }
 
 int setup_detect_files(int project_fd, const char *memory, char ***files,

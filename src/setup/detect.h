@@ -39,5 +39,7 @@ int setup_detect(int project_fd, const char *memory, struct setup_plan *p,
 /* Add all files of the table that exist to the list @files. */
 int setup_detect_files(int project_fd, const char *memory, char ***files,
 		       struct warren_error *err) MUST_CHECK;
+/* Is it the name of a file of the table? */
+bool setup_detect_knows(const char *name);
 
 #endif /* SETUP_DETECT_H */

@@ -12,6 +12,7 @@
 #include "base/strv.h"
 #include "setup/detect.h"
 #include "setup/devcontainer.h"
+#include "setup/inputs.h"
 #include "setup/steps.h"
 #include "setup/tree.h"
 
@@ -49,7 +50,9 @@ void setup_steps_done(struct setup_steps *s)
 		free(step->why);
 		free(step->run);
 		free(step->verify);
+		free(step->reads_why);
 		(void)strv_free(step->files);
+		(void)strv_free(step->lists);
 	}
 	free(s->v);
 	*s = (struct setup_steps){ 0 };
@@ -75,7 +78,8 @@ void setup_plan_note(struct setup_plan *p, const char *fmt, ...)
 
 void setup_plan_done(struct setup_plan *p)
 {
-	char **lists[] = { p->build.args, p->env, p->allow, p->hide, p->files, p->notes };
+	char **lists[] = { p->build.args, p->env,   p->allow, p->hide,
+			   p->files,      p->lists, p->notes };
 	char *texts[] = { p->config, p->image,   p->build.dockerfile, p->build.context,
 			  p->user,   p->workdir, p->build.target,     p->ask };
 
@@ -101,10 +105,17 @@ static int plan_collect_files(struct setup_plan *p, struct warren_error *err)
 {
 	size_t n, kept = 0;
 
-	for (size_t i = 0; i < p->steps.n; i++)
-		for (char **v = p->steps.v[i].files; v && *v; v++)
+	for (size_t i = 0; i < p->steps.n; i++) {
+		const struct setup_step *s = &p->steps.v[i];
+
+		p->reads |= s->reads;
+		for (char **v = s->files; v && *v; v++)
 			if (strv_add(&p->files, *v) < 0)
 				return error_errno(err, ENOMEM, "plan the setup");
+		for (char **v = s->lists; v && *v; v++)
+			if (strv_add(&p->lists, *v) < 0)
+				return error_errno(err, ENOMEM, "plan the setup");
+	}
 	n = strv_len((union strv){ .list = p->files });
 	if (n == 0)
 		return 0;
@@ -188,7 +199,7 @@ int setup_plan_make(int project_fd, const struct setup_options *o, struct setup_
 /* --------------------------------------------------------------------- key */
 
 /* The version of the format: bump it when the steps' environment changes. */
-#define KEY_VERSION "warren setup 2"
+#define KEY_VERSION "warren setup 3"
 
 static void key_add_text(struct sha256 *h, const char *text)
 {
@@ -259,6 +270,7 @@ int setup_plan_key(int project_fd, const struct setup_plan *p,
 {
 	struct sha256 h = SHA256_INIT, kind;
 	struct setup_key key;
+	int r;
 
 	sha256_text(&h, KEY_VERSION);
 	sha256_text(&h, of->project);
@@ -271,11 +283,13 @@ int setup_plan_key(int project_fd, const struct setup_plan *p,
 	kind = h;
 	sha256_end(&kind, key.kind);
 	for (char **v = p->files; v && *v; v++) {
-		int r = key_add_file(&h, project_fd, *v, err);
-
+		r = key_add_file(&h, project_fd, *v, err);
 		if (r < 0)
 			return r;
 	}
+	r = setup_inputs_sum(&h, project_fd, p, err);
+	if (r < 0)
+		return r;
 	sha256_end(&h, key.key);
 	*ret = key;
 	return 0;

@@ -16,8 +16,8 @@
  * The steps run in a sandbox (cli/work/setup_run.h).
  *
  * The result of the steps is a layer, found again by its key: a sum over the image, the
- * steps and the contents of the files that determine them. To compute it, only these
- * files are read.
+ * steps and the contents of the files that determine them (inputs.h). To compute it, only
+ * these files are read.
  */
 #ifndef SETUP_PLAN_H
 #define SETUP_PLAN_H
@@ -50,6 +50,14 @@ enum setup_source {
 };
 extern const char *const setup_source_names[SETUP_SOURCE_MAX];
 
+/* What steps read besides .files (inputs.h): bits. */
+enum setup_reads {
+	SETUP_READS_NAMES = 1, /* all manifests that the table knows, at any depth */
+	/* If an installation runs code of one of these package.json, everything. */
+	SETUP_READS_SCRIPTS = 2,
+	SETUP_READS_ALL = 4, /* every file that .gitignore does not exclude */
+};
+
 struct setup_step {
 	char *title;       /* for people: "npm ci" */
 	char *dir;         /* below the project; "": the project itself */
@@ -58,7 +66,11 @@ struct setup_step {
 	char *verify;      /* for /bin/sh, after all steps; NULL: nothing */
 	const char *needs; /* the program that must exist; NULL: none is known */
 	char **files;      /* files of the project that determine the result */
-	bool start; /* runs each time, before the command: its result is not kept */
+	/* Directories whose files, and names of directories, determine the result. */
+	char **lists;
+	unsigned reads;  /* enum setup_reads */
+	char *reads_why; /* SETUP_READS_ALL: the reason; otherwise NULL */
+	bool start;      /* runs each time, before the command: its result is not kept */
 };
 
 /* An image that has to be built first (`warren image build`). */
@@ -95,8 +107,10 @@ struct setup_plan {
 	size_t n_ports;
 	enum setup_source source; /* of the steps */
 	struct setup_steps steps;
-	char **files; /* all files that determine the steps, sorted */
-	char **notes; /* what is not honoured, by name; what was skipped */
+	char **files;   /* all files that determine the steps, sorted */
+	char **lists;   /* setup_step.lists of all steps */
+	unsigned reads; /* enum setup_reads, of all steps */
+	char **notes;   /* what is not honoured, by name; what was skipped */
 	/* The file with commands that the user has to approve; NULL: none. */
 	char *ask;
 	char ask_digest[SHA256_DIGITS + 1]; /* of its contents */

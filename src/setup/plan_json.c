@@ -23,6 +23,7 @@ static void plan_json_steps(struct json *j, const char *key, const struct setup_
 		json_str(j, "run", step->run);
 		json_str(j, "verify", step->verify);
 		plan_json_list(j, "files", step->files);
+		json_str(j, "reads_all", step->reads_why);
 		json_bool(j, "start", step->start);
 		json_close(j, '}');
 	}

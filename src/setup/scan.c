@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "base/dir_cache.h"
 #include "base/strv.h"
+#include "setup/ignored.h"
 #include "setup/plan.h"
 #include "setup/tree.h"
 
@@ -24,14 +24,14 @@ static const char *const scan_skipped[] = {
 	"testdata",     "third_party", "vendor",        "venv",
 };
 
-/* A directory to look into, with the patterns of .gitignore that apply to it. */
+/* A search: what is wanted, and what is found. */
 struct scan_work {
 	int project_fd;
 	bool (*wanted)(const void *ctx, const char *name);
 	const void *ctx;
 	struct setup_scan *scan;
 	struct dir_cache *cache;
-	char **ignored; /* patterns of the project's own .gitignore, for directories */
+	struct setup_ignored *ignored;
 };
 
 static bool scan_is_skipped(const char *name)
@@ -40,53 +40,6 @@ static bool scan_is_skipped(const char *name)
 		if (strcmp(name, scan_skipped[i]) == 0)
 			return true;
 	return name[0] == '.';
-}
-
-/* Does a line of .gitignore exclude the directory @path? The last line that matches
- * counts. */
-static bool scan_is_ignored(const struct scan_work *w, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	bool ignored = false;
-
-	for (char **v = w->ignored; v && *v; v++) {
-		const char *pattern = *v;
-		bool except = pattern[0] == '!', anchored;
-
-		pattern += except;
-		anchored = strchr(pattern, '/') != NULL;
-		pattern += pattern[0] == '/';
-		if (fnmatch(pattern, anchored ? path : name,
-			    anchored ? FNM_PATHNAME : 0) == 0)
-			ignored = !except;
-	}
-	return ignored;
-}
-
-/* Read the project's .gitignore; without one, nothing is ignored. */
-static int scan_read_ignored(struct scan_work *w, struct warren_error *err)
-{
-	AUTO_FREE char *text = NULL;
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	char *save = NULL;
-	size_t n = 0;
-
-	if (setup_tree_read(w->project_fd, ".gitignore", &text, NULL, &ignored) < 0)
-		return 0;
-	for (char *line = strtok_r(text, "\r\n", &save); line && n < 1000;
-	     line = strtok_r(NULL, "\r\n", &save)) {
-		size_t length = strlen(line);
-
-		while (length > 0 && (line[length - 1] == ' ' || line[length - 1] == '/'))
-			line[--length] = '\0';
-		if (length == 0 || line[0] == '#')
-			continue;
-		n++;
-		if (strv_add(&w->ignored, line) < 0)
-			return error_errno(err, ENOMEM, "read .gitignore");
-	}
-	return 0;
 }
 
 static int scan_compare_names(const void *a, const void *b)
@@ -117,7 +70,8 @@ static int scan_add_dir(struct scan_work *w, const char *dir, const char *name)
 
 	if (!path)
 		return -ENOMEM;
-	if (path[0] && (scan_is_skipped(name) || scan_is_ignored(w, path)))
+	if (path[0] &&
+	    (scan_is_skipped(name) || setup_ignored_has(w->ignored, path, true)))
 		return 0;
 	if (s->n == SETUP_TREE_DIRS) {
 		s->truncated = true;
@@ -259,13 +213,15 @@ int setup_scan(int project_fd, bool (*wanted)(const void *ctx, const char *name)
 	       struct setup_scan *ret, struct warren_error *err)
 {
 	struct setup_scan scan = { 0 };
+	struct setup_ignored *ignored = setup_ignored_new(project_fd);
 	struct dir_cache cache;
 	struct scan_work w = { .project_fd = project_fd,
 			       .wanted = wanted,
 			       .ctx = ctx,
 			       .scan = &scan,
-			       .cache = &cache };
-	int r = scan_read_ignored(&w, err);
+			       .cache = &cache,
+			       .ignored = ignored };
+	int r = ignored ? setup_ignored_enter(ignored, project_fd, 0) : -ENOMEM;
 
 	dir_cache_load(&cache, AT_FDCWD,
 		       memory && dir_cache_trusts(project_fd) ? memory->path : NULL,
@@ -278,7 +234,7 @@ int setup_scan(int project_fd, bool (*wanted)(const void *ctx, const char *name)
 	if (r == 0 && !scan.truncated)
 		dir_cache_save(&cache, AT_FDCWD);
 	dir_cache_done(&cache);
-	(void)strv_free(w.ignored);
+	(void)setup_ignored_free(ignored);
 	if (r < 0) {
 		setup_scan_done(&scan);
 		return error_errno(err, -r, "look for manifests");

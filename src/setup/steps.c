@@ -8,6 +8,7 @@
 
 #include "base/strv.h"
 #include "setup/detect.h"
+#include "setup/inputs.h"
 #include "setup/tree.h"
 
 #define WORDS_MAX 200 /* of a step that are looked up as files */
@@ -89,6 +90,8 @@ int setup_steps_guess_files(int project_fd, const char *memory, struct setup_ste
 		if (steps->v[i].files || steps->v[i].start)
 			continue;
 		r = steps_add_words(project_fd, &steps->v[i]);
+		if (r == 0)
+			r = setup_inputs_command(project_fd, &steps->v[i], err);
 		first = first ? first : &steps->v[i];
 	}
 	if (r < 0)
@@ -139,6 +142,9 @@ static int script_use(int project_fd, const char *memory, struct setup_plan *p,
 	sha256_text(&h, text);
 	sha256_end(&h, p->ask_digest);
 	r = setup_detect_files(project_fd, memory, &s->files, err);
+	if (r == 0)
+		r = setup_inputs_set(s, SETUP_READS_ALL, name,
+				     "is code, which may read any file", err);
 	return r < 0 ? r : 1;
 }
 

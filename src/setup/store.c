@@ -364,7 +364,15 @@ void setup_store_unlock(const struct setup_store *s, const char *key, int lock)
 	(void)close(lock);
 }
 
-/* Remove the lock of a process that was killed. */
+/* Is it the file that replaces a memory of names (base/dir_cache.h)? */
+static bool store_is_memory(const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(name, ".scan-", 6) == 0 && strcmp(name + n - 4, ".new") == 0;
+}
+
+/* Remove a file that a process locked, if that was killed. */
 static void store_sweep_lock(const struct setup_store *s, const char *name)
 {
 	AUTO_CLOSE int fd = openat(s->fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -388,7 +396,7 @@ static void setup_store_sweep(const struct setup_store *s)
 	while ((e = readdir(d))) {
 		AUTO_CLOSE int fd = -1;
 
-		if (strncmp(e->d_name, ".lock-", 6) == 0)
+		if (strncmp(e->d_name, ".lock-", 6) == 0 || store_is_memory(e->d_name))
 			store_sweep_lock(s, e->d_name);
 		if (strncmp(e->d_name, ".new-", 5) != 0 &&
 		    strncmp(e->d_name, ".old-", 5) != 0)

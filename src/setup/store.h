@@ -7,6 +7,8 @@
  *		root/upper, project/upper	its files, as overlayfs keeps them
  *	<state>/setups/.new-<pid>-<n>/	a layer that is being made, or its remains
  *	<state>/setups/.lock-<key>	locked by the process that makes this layer
+ *	<state>/setups/.scan-<project>	the names in the directories of a project
+ *	<state>/setups/.scan-<project>.new	its next contents, locked
  *	<state>/setups/.asked-<digest>	"yes" or "no": the user's answer about a script
  *
  * A layer is made under another name and renamed when all its files are on disk, so it
@@ -93,12 +95,17 @@ int setup_store_answer(const struct setup_store *s, const char *digest);
 int setup_store_set_answer(const struct setup_store *s, const char *digest, bool yes,
 			   struct warren_error *err) MUST_CHECK;
 
+/* Paths of what was removed: files of the project, and new files. */
+struct setup_pruned {
+	char **changed, **added;
+};
+
 /*
- * Remove from @upper, the changes of a setup to the project, what would hide files of the
- * project that may change: changes of existing files outside of directories of
- * dependencies and results. *@ret_dropped is the list of their paths.
+ * Remove from @upper, the changes of a setup to the project, everything but dependencies
+ * and results (prune.c). setup_pruned_done() frees @ret.
  */
-int setup_prune(int upper, int project, char ***ret_dropped,
+int setup_prune(int upper, int project, struct setup_pruned *ret,
 		struct warren_error *err) MUST_CHECK;
+void setup_pruned_done(struct setup_pruned *p);
 
 #endif /* SETUP_STORE_H */

@@ -29,6 +29,15 @@ int setup_tree_open(int dir, const char *path)
 	return S_ISREG(st.st_mode) ? TAKE_FD(fd) : -ENOENT;
 }
 
+int setup_tree_dir(int dir, const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : fd;
+}
+
 /* Is the file simply not there, or not one of the project? */
 static bool setup_tree_absent(int r)
 {

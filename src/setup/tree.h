@@ -15,6 +15,8 @@
 
 /* Open a regular file below @dir; -ENOENT: there is none. */
 int setup_tree_open(int dir, const char *path);
+/* Open a directory below @dir, without links. */
+int setup_tree_dir(int dir, const char *path);
 /*
  * Read a file of at most SETUP_TEXT_MAX bytes; *@ret_size may be NULL. -ENOENT: there is
  * none. The text ends with a NUL; the caller frees it.

@@ -7,7 +7,7 @@
 
 #include "work/changes.h"
 #include "work/git_index.h"
-#include "work/gitignore.h"
+#include "base/gitignore.h"
 
 #define CHANGES_DEPTH_MAX 400
 

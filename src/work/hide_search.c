@@ -23,7 +23,7 @@
 #include "base/dir_cache.h"
 #include "os/mount.h"
 #include "work/files_internal.h"
-#include "work/gitignore.h"
+#include "base/gitignore.h"
 #include "work/hide_internal.h"
 
 #define HIDE_DEPTH_MAX 400

@@ -17,13 +17,18 @@ def put(d, files):
             f.write(text)
 
 
+# What the steps of the tests leave in the project, and .gitignore excludes.
+RESULTS = "".join(f"/{name}\n" for name in ("made", "log", "env", "err", "ran", "state", "half", "whole", "seen", "a", "b c",
+                                            "dir/new", "never"))
+
+
 class World:
     """A project below a directory that is removed at the end."""
 
     def __enter__(self):
         self.top = tempfile.mkdtemp(prefix="warren-setup-", dir="/var/tmp")
         self.project, self.state = f"{self.top}/project", f"{self.top}/state"
-        os.mkdir(self.project)
+        put(self.project, {".gitignore": RESULTS})
         return self
 
     def __exit__(self, *_):

@@ -167,6 +167,118 @@ TEST(included_requirements)
 	      "base.in limits.in requirements.txt");
 }
 
+/* Does a change of @path to @contents change the key? The path is one of @files. */
+static bool key_depends(const char *const *files, const char *path, const char *contents)
+{
+	int fd = project(files);
+	struct setup_plan p, q;
+	struct setup_key one, two;
+	struct setup_options o = { .project = root, .no_script = false };
+
+	EQ(setup_plan_make(fd, &o, &p, &err), 0);
+	OK(p.steps.n > 0);
+	EQ(setup_plan_key(fd, &p, KEY_OF("/p", "image", "/w", "none"), &one, &err), 0);
+	EQ(setup_plan_key(fd, &p, KEY_OF("/p", "image", "/w", "none"), &two, &err), 0);
+	STREQ(one.key, two.key);
+	EQ(fd_write_file_at(fd, path, contents), 0);
+	EQ(setup_plan_make(fd, &o, &q, &err), 0);
+	EQ(setup_plan_key(fd, &q, KEY_OF("/p", "image", "/w", "none"), &two, &err), 0);
+	STREQ(one.kind, two.kind);
+	setup_plan_done(&p);
+	setup_plan_done(&q);
+	remove_project(fd);
+	return strcmp(one.key, two.key) != 0;
+}
+
+#define DEPENDS(path, ...) \
+	key_depends((const char *const[]){ __VA_ARGS__, NULL }, path, "changed\n")
+
+TEST(scripts_of_an_installation_are_in_the_key)
+{
+	OK(DEPENDS(
+		"scripts/x.js", "scripts/x.js",
+		"package.json={\"scripts\": {\"postinstall\": \"node scripts/x.js\"}}"));
+	OK(DEPENDS("lib/y.js", "lib/y.js", "package-lock.json",
+		   "package.json={\"scripts\": {\"prepare\": \"npm run build\"}}"));
+	/* What only other commands run. */
+	OK(!DEPENDS("lib/y.js", "lib/y.js",
+		    "package.json={\"scripts\": {\"test\": \"node lib/y.js\"}}"));
+	OK(!DEPENDS("lib/y.js", "lib/y.js",
+		    "package.json={\"scripts\": {\"prepare\": \"husky\"}}"));
+	/* What .gitignore excludes is a result. */
+	OK(!DEPENDS("out/y.js", "out/y.js", ".gitignore=out/\n",
+		    "package.json={\"scripts\": {\"install\": \"node out/y.js\"}}"));
+	OK(DEPENDS("binding.gyp", "package.json", "binding.gyp"));
+	OK(DEPENDS("src/a.cc", "package.json", "binding.gyp", "src/a.cc"));
+	OK(DEPENDS("x/index.js", "x/index.js",
+		   "package.json={\"dependencies\": {\"x\": \"file:x\"}}"));
+	OK(!DEPENDS("x/index.js", "x/index.js",
+		    "package.json={\"dependencies\": {\"x\": \"^1.0\"}}"));
+	/* Members of a workspace, however deep. */
+	OK(DEPENDS("a/b/c/d/e/package.json", "package.json={\"workspaces\": [\"a/**\"]}",
+		   "a/b/c/d/e/package.json"));
+	OK(!DEPENDS("a/b/c/d/e/index.js", "package.json={\"workspaces\": [\"a/**\"]}",
+		    "a/b/c/d/e/package.json", "a/b/c/d/e/index.js"));
+	OK(DEPENDS("a/b/c/d/e/x.js", "package.json={\"workspaces\": [\"a/**\"]}",
+		   "a/b/c/d/e/package.json={\"scripts\": {\"install\": \"node x\"}}",
+		   "a/b/c/d/e/x.js"));
+}
+
+TEST(paths_in_requirements_are_in_the_key)
+{
+	OK(DEPENDS("lib/setup.py", "requirements.txt=-e ./lib\n", "lib/setup.py"));
+	OK(DEPENDS("lib/x.py", "requirements.txt=./lib\n", "lib/x.py"));
+	OK(DEPENDS("wheels/x.whl", "requirements.txt=-f wheels\nx\n", "wheels/x.whl"));
+	OK(DEPENDS("lib/x.py", "requirements.txt=x @ file:///w/lib\n", "lib/x.py"));
+	OK(!DEPENDS("lib/x.py", "requirements.txt=x @ https://example.org/x.whl\ny==1\n",
+		    "lib/x.py"));
+	OK(!DEPENDS("lib/x.py", "requirements.txt=flask>=1 # ./lib\n", "lib/x.py"));
+	/* Included files, relative to the file that includes them. */
+	OK(DEPENDS("deps/more.txt", "requirements.txt=-r deps/base.txt\n",
+		   "deps/base.txt=-c more.txt\n", "deps/more.txt"));
+	OK(DEPENDS("lib/x.py", "requirements.txt=-rdeps/base.txt\n",
+		   "deps/base.txt=-e ../lib\n", "lib/x.py"));
+	OK(!DEPENDS("lib/x.py", "requirements.txt=x\n", "requirements-dev.txt=-e .\n",
+		    "lib/x.py"));
+}
+
+TEST(what_builds_read_is_in_the_key)
+{
+	OK(DEPENDS("x/__init__.py", "pyproject.toml=[project]\ndynamic = ['version']\n",
+		   "x/__init__.py"));
+	OK(DEPENDS("x/version.py", "pyproject.toml=[project]\n", "setup.py",
+		   "x/version.py"));
+	OK(DEPENDS("README", "pyproject.toml=[project]\nreadme = 'README'\n", "README"));
+	OK(!DEPENDS("x/__init__.py", "pyproject.toml=[project]\n", "x/__init__.py"));
+	OK(DEPENDS("cmake/x.cmake", "CMakeLists.txt=include(cmake/x.cmake)\n",
+		   "cmake/x.cmake"));
+	OK(DEPENDS("lib/x/version.rb", "Gemfile=gemspec\n", "lib/x/version.rb"));
+	OK(!DEPENDS("lib/x.rb", "Gemfile=gem 'rails'\n", "lib/x.rb"));
+	OK(DEPENDS("crates/a/b/c/d/Cargo.toml", "Cargo.toml=[workspace]\n",
+		   "crates/a/b/c/d/Cargo.toml"));
+	/* cargo fetch does not build. */
+	OK(!DEPENDS("build.rs", "Cargo.toml=[workspace]\n", "build.rs"));
+	OK(!DEPENDS("x.go", "go.mod=module x\n", "x.go"));
+}
+
+TEST(what_written_commands_read_is_in_the_key)
+{
+	OK(DEPENDS("tools/x", "setup.sh=. tools/x\n", "tools/x"));
+	OK(DEPENDS("tools/x", "warren.yaml=steps: [{run: make deps}]\n", "tools/x"));
+	OK(!DEPENDS("tools/x", "warren.yaml=steps: [{run: make deps, files: [dep]}]\n",
+		    "dep", "tools/x"));
+	OK(DEPENDS("dep", "warren.yaml=steps: [{run: make deps, files: [dep]}]\n",
+		   "dep"));
+	OK(DEPENDS("tools/x", ".devcontainer.json={\"postCreateCommand\": \"make deps\"}",
+		   "tools/x"));
+	OK(!DEPENDS("tools/x", ".devcontainer.json={\"postCreateCommand\": \"npm ci\"}",
+		    "package.json", "package-lock.json", "tools/x"));
+	/* A build asks git for its version. */
+	OK(DEPENDS(".git/refs/heads/main", "setup.sh", ".git/HEAD=ref: refs/heads/main\n",
+		   ".git/refs/heads/main=1\n"));
+	OK(!DEPENDS(".git/index", "setup.sh", ".git/index", ".git/HEAD=x\n"));
+}
+
 TEST(links_are_not_followed_out)
 {
 	int fd = project((const char *const[]){ "go.mod", NULL });
@@ -175,7 +287,7 @@ TEST(links_are_not_followed_out)
 
 	EQ(symlinkat("/etc", fd, "etc"), 0);
 	EQ(symlinkat("/etc/passwd", fd, "go.sum"), 0);
-	EQ(mkfifoat(fd, "package.json", 0644), 0);
+	EQ(mkfifoat(fd, "Cargo.lock", 0644), 0);
 	EQ(setup_plan_make(fd, &(struct setup_options){ .project = root }, &p, &err), 0);
 	EQ(setup_plan_key(fd, &p, KEY_OF("/p", "image", "/w", "none"), &one, &err), 0);
 	EQ(unlinkat(fd, "go.sum", 0), 0);

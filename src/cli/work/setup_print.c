@@ -78,6 +78,11 @@ static void print_steps(struct buf *out, const struct setup_plan *p, bool start)
 		buf_puts(out, "\n");
 		print_command(out, "run", s->run);
 		print_command(out, "verify", s->verify ? s->verify : "");
+		if (s->reads_why) {
+			buf_puts(out, "      again after every change of the project, because ");
+			setup_print_text(out, s->reads_why);
+			buf_puts(out, "\n");
+		}
 	}
 }
 

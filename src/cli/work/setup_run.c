@@ -12,7 +12,10 @@
 #include "base/buf.h"
 #include "base/strv.h"
 #include "cli/command.h"
+#include "cli/work/setup_print.h"
 #include "os/tree_remove.h"
+
+#define READY_NAMED_MAX 10 /* files that are named in messages */
 
 /* -------------------------------------------------------------------- plan */
 
@@ -232,6 +235,26 @@ static void ready_use_nearest(const struct setup_store *store, const char *kind,
 	setup_layer_done(&nearest);
 }
 
+/* Name the first files of a list, which a project can make long. */
+static void ready_say_pruned(const struct setup_ready_options *o, char *const *list,
+			     const char *did, const char *why)
+{
+	size_t n = strv_len((union strv){ .list_const = list });
+
+	if (o->options->quiet)
+		return;
+	for (size_t i = 0; i < n && i < READY_NAMED_MAX; i++) {
+		struct buf AUTO_BUF name = BUF_INIT(8192);
+
+		setup_print_text(&name, list[i]);
+		message_say(o->command, "the setup %s %s, %s: it is not kept", did,
+			    name.failed ? "a file" : name.data, why);
+	}
+	if (n > READY_NAMED_MAX)
+		message_say(o->command, "the setup %s %zu more such files%s", did,
+			    n - READY_NAMED_MAX, n >= 1000 ? " or more" : "");
+}
+
 /* Remove what is not part of the result. */
 static int ready_clean(const struct setup_ready_options *o, struct setup_new *n,
 		       struct warren_error *err)
@@ -239,7 +262,7 @@ static int ready_clean(const struct setup_ready_options *o, struct setup_new *n,
 	static const char *const rest[] = { "root/work",      "root/lock",
 					    "root/upper/tmp", "root/upper/run",
 					    "project/work",   "project/lock" };
-	char AUTO_STRV **dropped = NULL;
+	struct setup_pruned CLEANUP(setup_pruned_done) pruned = { 0 };
 	AUTO_CLOSE int upper = -1;
 	int r;
 
@@ -258,14 +281,15 @@ static int ready_clean(const struct setup_ready_options *o, struct setup_new *n,
 	upper = openat(n->fd, "project/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (upper < 0)
 		return error_errno(err, errno, "look at the changes of the setup");
-	r = setup_prune(upper, o->project_fd, &dropped, err);
-	for (char **v = dropped; r == 0 && v && *v && !o->options->quiet; v++)
-		message_say(
-			o->command,
-			"the setup changed %s, which is a file of the project: the change "
-			"is not kept",
-			*v);
-	return r;
+	r = setup_prune(upper, o->project_fd, &pruned, err);
+	if (r < 0)
+		return r;
+	ready_say_pruned(o, pruned.changed, "changed", "which is a file of the project");
+	ready_say_pruned(
+		o, pruned.added, "wrote",
+		"which is neither in a directory of dependencies nor excluded by "
+		".gitignore");
+	return 0;
 }
 
 static uint64_t ready_now_ms(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gitignore.c - parse and match patterns */
-#include "work/gitignore.h"
+#include "base/gitignore.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -9,8 +9,8 @@
  * directory that has one. Files are hostile: a match takes a limited number of steps, and
  * a pattern that would need more does not match.
  */
-#ifndef WORK_GITIGNORE_H
-#define WORK_GITIGNORE_H
+#ifndef BASE_GITIGNORE_H
+#define BASE_GITIGNORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,4 +46,4 @@ int gitignore_match(const struct gitignore *g, const char *path, bool is_dir);
 /* Return whether @glob matches @path, in which "*" matches no "/". */
 bool gitignore_glob(const char *glob, const char *path, bool any_case);
 
-#endif /* WORK_GITIGNORE_H */
+#endif /* BASE_GITIGNORE_H */
