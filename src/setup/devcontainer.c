@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/did_you_mean.h"
 #include "base/parse.h"
 #include "base/strv.h"
 #include "setup/jsonc.h"
@@ -178,6 +179,17 @@ static int devcontainer_args(struct devcontainer *d, const json_t *value,
 	return 0;
 }
 
+static void devcontainer_note_build(struct devcontainer *d, const char *key)
+{
+	bool known = strcmp(key, "cacheFrom") == 0 || strcmp(key, "options") == 0;
+
+	setup_plan_note(d->plan, "%s: 'build.%s' is %s", d->plan->config, key,
+			!known ? "unknown, and not honoured"
+			: key[0] == 'c'
+				? "not honoured: Warren has a cache of builds itself"
+				: "not honoured: 'warren image build' has other options");
+}
+
 static int devcontainer_build(struct devcontainer *d, const char *name,
 			      const json_t *value, struct warren_error *err)
 {
@@ -199,8 +211,7 @@ static int devcontainer_build(struct devcontainer *d, const char *name,
 		else if (strcmp(key, "args") == 0)
 			r = devcontainer_args(d, one, err);
 		else
-			setup_plan_note(d->plan, "%s: 'build.%s' is not honoured",
-					d->plan->config, key);
+			devcontainer_note_build(d, key);
 		if (r < 0)
 			return r;
 	}
@@ -234,6 +245,14 @@ static char **devcontainer_mount_field(struct devcontainer_mount *m, const char 
 	return strcmp(key, "tmpfs-size") == 0 ? &m->size : NULL;
 }
 
+static void devcontainer_note_mount(const struct devcontainer *d, const char *key)
+{
+	/* It matters only between machines. */
+	if (strcmp(key, "consistency") != 0)
+		setup_plan_note(d->plan, "%s: '%s' of a mount is not honoured",
+				d->plan->config, key);
+}
+
 /* Parse "type=tmpfs,target=/x" or an object with these members. */
 static int devcontainer_mount_parse(const struct devcontainer *d, const json_t *value,
 				    struct devcontainer_mount *m,
@@ -250,7 +269,9 @@ static int devcontainer_mount_parse(const struct devcontainer *d, const json_t *
 		{
 			char **field = devcontainer_mount_field(m, key);
 
-			if (field && r == 0)
+			if (!field)
+				devcontainer_note_mount(d, key);
+			else if (r == 0)
 				r = devcontainer_text(d, "mounts", one, field, err);
 		}
 		return r;
@@ -262,12 +283,13 @@ static int devcontainer_mount_parse(const struct devcontainer *d, const json_t *
 		char *equals = strchr(w, '=');
 		char **field;
 
-		if (!equals)
+		if (equals)
+			*equals = '\0';
+		field = equals ? devcontainer_mount_field(m, w) : NULL;
+		if (!field) {
+			devcontainer_note_mount(d, w);
 			continue;
-		*equals = '\0';
-		field = devcontainer_mount_field(m, w);
-		if (!field)
-			continue;
+		}
 		free(*field);
 		*field = strdup(equals + 1);
 		if (!*field)
@@ -385,7 +407,8 @@ struct devcontainer_row {
 	/* NULL: not honoured. */
 	int (*read)(struct devcontainer *d, const char *name, const json_t *value,
 		    struct warren_error *err);
-	const char *why; /* it is not honoured; NULL: it has no effect anyway */
+	const char *why;  /* it is not honoured; NULL: it has no effect anyway */
+	const char *fine; /* a JSON value that asks for what Warren does; NULL: none */
 };
 
 /* In the order in which they are read: later ones may use variables of earlier ones. */
@@ -423,7 +446,21 @@ static const struct devcontainer_row devcontainer_table[] = {
 	{ "service", NULL, "one sandbox runs one image" },
 	{ "runServices", NULL, "one sandbox runs one image" },
 	{ "customizations", NULL, "it is for editors" },
+	{ "settings", NULL, "it is for editors" },
+	{ "extensions", NULL, "it is for editors" },
+	{ "devPort", NULL, "it is for editors" },
+	{ "portsAttributes", NULL, "it is for editors" },
+	{ "otherPortsAttributes", NULL, "it is for editors" },
 	{ "hostRequirements", NULL, "use --memory, --cpus and --disk" },
+	{ "secrets", NULL, "give those that the command may know with -e NAME" },
+	{ "overrideCommand", NULL, "the command of the image does not run", "true" },
+	{ "shutdownAction", NULL, "the sandbox ends with the command",
+	  "\"stopContainer\"" },
+	{ "updateRemoteUserUID", NULL,
+	  "the project belongs to the user inside, whatever its number is", "true" },
+	{ "userEnvProbe", NULL,
+	  "startup files of shells are not read; set variables with remoteEnv",
+	  "\"none\"" },
 };
 
 static const struct devcontainer_row *devcontainer_find(const char *name)
@@ -442,6 +479,31 @@ static bool devcontainer_is_empty(const json_t *value)
 	       (json_is_object(value) && json_object_size(value) == 0);
 }
 
+/* Does the value ask for what Warren does anyway? */
+static bool devcontainer_is_fine(const struct devcontainer_row *row, const json_t *value)
+{
+	json_t *fine;
+	bool same;
+
+	if (!row || !row->fine)
+		return devcontainer_is_empty(value);
+	fine = json_loads(row->fine, JSON_DECODE_ANY, NULL);
+	same = json_is_null(value) || json_equal(fine, (json_t *)value);
+	json_decref(fine);
+	return same;
+}
+
+static void devcontainer_note_unknown(struct devcontainer *d, const char *key)
+{
+	struct suggestion near = { .word = key };
+
+	for (size_t i = 0; i < ARRAY_SIZE(devcontainer_table); i++)
+		suggest_consider(&near, devcontainer_table[i].name);
+	setup_plan_note(d->plan, "%s: '%s' is unknown, and not honoured%s%s%s",
+			d->plan->config, key, near.best ? "; did you mean '" : "",
+			near.best ? near.best : "", near.best ? "'?" : "");
+}
+
 static void devcontainer_note_rest(struct devcontainer *d, const json_t *root)
 {
 	const char *key;
@@ -451,10 +513,11 @@ static void devcontainer_note_rest(struct devcontainer *d, const json_t *root)
 	{
 		const struct devcontainer_row *row = devcontainer_find(key);
 
-		if ((row && (row->read || !row->why)) || devcontainer_is_empty(value))
-			continue;
-		setup_plan_note(d->plan, "%s: '%s' is not honoured%s%s", d->plan->config,
-				key, row ? ": " : "", row ? row->why : "");
+		if (!row)
+			devcontainer_note_unknown(d, key);
+		else if (!row->read && row->why && !devcontainer_is_fine(row, value))
+			setup_plan_note(d->plan, "%s: '%s' is not honoured: %s",
+					d->plan->config, key, row->why);
 	}
 }
 

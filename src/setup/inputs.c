@@ -251,7 +251,7 @@ static int inputs_python(int project_fd, const struct detect_row *row, const cha
 	if (!text)
 		why = "is not understood";
 	else if (inputs_has(project_fd, dir, "setup.py"))
-		why = "is beside setup.py, which is code";
+		why = "has a setup.py next to it, which is code";
 	else if (inputs_find(text, inputs_python_code) ||
 		 (setup_cfg && inputs_find(setup_cfg, inputs_python_code)))
 		why = "asks for a build that reads other files";

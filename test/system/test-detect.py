@@ -201,6 +201,46 @@ def devcontainer_json_is_honoured_or_named():
         ok("hidden" not in json.dumps(plan) and not os.path.exists(f"{d}/pwned"), "what stays on the host")
 
 
+# All properties of the published schema (devContainer.base.schema.json) and of earlier versions of it, with a value that
+# asks for something; and a word of the message, or None if the property is honoured, or asks for what happens anyway.
+PROPERTIES = (
+    ("$schema", "https://example.test/x", None), ("name", "x", None), ("init", True, None), ("init", False, None),
+    ("waitFor", "onCreateCommand", None), ("image", "x", None), ("containerEnv", {"A": "1"}, None),
+    ("remoteEnv", {"A": "1"}, None), ("containerUser", "x", None), ("remoteUser", "x", None), ("workspaceFolder", "/x", None),
+    ("forwardPorts", [3000], None), ("mounts", ["type=tmpfs,target=/x"], None), ("onCreateCommand", "x", None),
+    ("updateContentCommand", "x", None), ("postCreateCommand", "x", None), ("postStartCommand", "x", None),
+    ("build", {"dockerfile": "x"}, None), ("dockerFile", "x", None), ("context", ".", None),
+    ("overrideCommand", True, None), ("overrideCommand", False, "command of the image"),
+    ("shutdownAction", "stopContainer", None), ("shutdownAction", "none", "ends with the command"),
+    ("shutdownAction", "stopCompose", "ends with the command"), ("updateRemoteUserUID", True, None),
+    ("updateRemoteUserUID", False, "belongs to the user inside"), ("userEnvProbe", "none", None),
+    ("userEnvProbe", "loginShell", "remoteEnv"), ("features", {"x": {}}, "in the image"),
+    ("overrideFeatureInstallOrder", ["x"], "features"), ("secrets", {"A": {}}, "-e NAME"),
+    ("portsAttributes", {"3000": {}}, "editors"), ("otherPortsAttributes", {"label": "x"}, "editors"),
+    ("privileged", True, "privileges"), ("privileged", False, None), ("capAdd", ["SYS_PTRACE"], "privileges"),
+    ("securityOpt", ["x"], "privileges"), ("initializeCommand", "x", "never run on this machine"),
+    ("postAttachCommand", "x", "editor"), ("hostRequirements", {"cpus": 2}, "--cpus"), ("customizations", {"x": {}}, "editors"),
+    ("appPort", 3000, "forwardPorts"), ("runArgs", ["--init"], "options of warren work"), ("workspaceMount", "x", "--mode"),
+    ("runServices", ["x"], "one image"), ("service", "x", "one image"), ("settings", {"x": 1}, "editors"),
+    ("extensions", ["x"], "editors"), ("devPort", 1, "editors"),
+    ("build", {"cacheFrom": "x"}, "cache of builds"), ("build", {"options": ["x"]}, "'warren image build'"),
+    ("build", {"colour": "x"}, "'build.colour' is unknown"), ("postCreateComand", "x", "did you mean 'postCreateCommand'?"),
+    ("zzzzzzzz", False, "'zzzzzzzz' is unknown"), ("mounts", ["type=tmpfs,target=/x,tmpfs-mode=700"], "'tmpfs-mode' of a mount"),
+    ("mounts", [{"type": "tmpfs", "target": "/x", "external": True}], "'external' of a mount"),
+    ("mounts", ["type=tmpfs,target=/x,readonly"], "'readonly' of a mount"),
+)
+
+
+@test
+def every_property_is_honoured_or_named():
+    for name, value, word in PROPERTIES:
+        with scratch() as d:
+            put(d, {".devcontainer.json": json.dumps({name: value}), "x": "FROM scratch\n"})
+            notes = detect(d)["notes"]
+            ok(not notes if word is None else len(notes) == 1 and word in notes[0] and f"'{name}" in notes[0]
+               or name in ("mounts", "postCreateComand", "build") and word in notes[0], f"{name}: {value}: {notes}")
+
+
 @test
 def commands_of_an_object_run_at_the_same_time():
     with scratch() as d:
