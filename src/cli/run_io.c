@@ -93,6 +93,7 @@ static void run_io_handle_signal(const struct run_io *io, struct warren_exec *ex
 enum {
 	AT_SIGNALS,
 	AT_END,
+	AT_SOURCE,
 	AT_PUMPS,
 	AT_COUNT = AT_PUMPS + 3,
 };
@@ -136,9 +137,13 @@ static int wait_and_pump(struct run_io *io, int end_fd, int timeout_ms,
 			 struct pollfd fds[AT_COUNT])
 {
 	struct splice *const pumps[] = { &io->in, &io->out, &io->err };
+	/* At the end, only the streams count. */
+	const struct run_io_source *source = end_fd < 0 ? NULL : io->source;
 
 	fds[AT_SIGNALS] = (struct pollfd){ .fd = io->signals, .events = POLLIN };
 	fds[AT_END] = (struct pollfd){ .fd = end_fd, .events = POLLIN };
+	fds[AT_SOURCE] =
+		(struct pollfd){ .fd = source ? source->fd : -1, .events = POLLIN };
 	for (size_t i = 0; i < ARRAY_SIZE(pumps); i++)
 		fds[AT_PUMPS + i] = (struct pollfd){ .fd = splice_fd(pumps[i]),
 						     .events = splice_events(pumps[i]) };
@@ -147,6 +152,8 @@ static int wait_and_pump(struct run_io *io, int end_fd, int timeout_ms,
 	for (size_t i = 0; i < ARRAY_SIZE(pumps); i++)
 		if (fds[AT_PUMPS + i].revents)
 			splice_step(pumps[i], fds[AT_PUMPS + i].revents);
+	if (source && fds[AT_SOURCE].revents)
+		source->step(source->ctx);
 	return 0;
 }
 

@@ -14,6 +14,13 @@
 #include "cli/run_options.h"
 #include "cli/splice.h"
 
+/* Something else to wait for while the command runs. */
+struct run_io_source {
+	int fd; /* call .step() when it is readable */
+	void (*step)(void *ctx);
+	void *ctx;
+};
+
 struct run_io {
 	int signals; /* borrowed */
 	bool tty;    /* the command has a terminal */
@@ -27,6 +34,7 @@ struct run_io {
 	int ending;       /* the signal; 0: none */
 	bool killed;      /* the command was killed */
 	uint64_t kill_ms; /* when it will be, by the monotonic clock */
+	const struct run_io_source *source; /* NULL: nothing; borrowed */
 };
 
 /* Take over the streams of @ex; a terminal is shared with @ex, which resizes it. */

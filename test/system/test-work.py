@@ -6,14 +6,17 @@ Prints TAP. $WARREN is the program (default build/warren). Each test runs as the
 an ordinary user, too. After every test, no trace of a sandbox may remain.
 """
 import glob
+import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import test, needs_root, eq, ok, ROOT  # pylint: disable=wrong-import-position
+from checks import test, free_port, needs_root, eq, ok, ROOT  # pylint: disable=wrong-import-position
 from cli_world import WAIT, main  # pylint: disable=wrong-import-position
 from work_world import each_user, slurp, spill  # pylint: disable=wrong-import-position
 
@@ -67,12 +70,13 @@ def all_changes_can_be_accepted_or_discarded(u):
 @each_user
 def the_project_is_made_ready_once(u):
     spill(f"{u.project}/setup.sh", "#!/bin/sh\ntouch ready /root/tool\ndate +%N >stamp\n")
+    spill(f"{u.project}/.gitignore", "/ready\n/stamp\n")
     p = u.work("ls", "ready", status=2)
     ok(b"not approved" in p.stderr, f"{p}")
     one = u.work("sh", "-c", "ls ready /root/tool; cat stamp", options=["--yes"])
     two = u.work("sh", "-c", "ls ready /root/tool; cat stamp", options=["--yes"])
     eq((one.stdout.split()[:2], two.stdout), ([b"/root/tool", b"ready"], one.stdout), "the second start uses what the first made")
-    eq((os.listdir(u.project), u.works()), (["setup.sh"], []), "it is not a change")
+    eq((sorted(os.listdir(u.project)), u.works()), ([".gitignore", "setup.sh"], []), "it is not a change")
     u.work("ls", "ready", options=["--no-setup"], status=2)
     eq(u.work("sh", "-c", "echo 1 >ready; cat ready; rm stamp", options=["--name", "w", "--yes"]).stdout, b"1\n")
     eq(u.work("sh", "-c", "cat ready; ls", options=["--resume", "w", "--yes"]).stdout, b"1\nready\nsetup.sh\n")
@@ -83,14 +87,83 @@ def a_devcontainer_is_honoured(u):
     os.mkdir(f"{u.project}/.devcontainer")
     spill(f"{u.project}/.devcontainer/devcontainer.json",
           '{ // with a comment\n"containerEnv": {"A": "1", "B": "1"}, "workspaceFolder": "/workspaces/p",\n'
-          '"forwardPorts": [3000, "localhost:80"], "postStartCommand": "echo started >/tmp/started", }')
+          '"postStartCommand": "echo started >/tmp/started", }')
     p = u.work("sh", "-c", "pwd; echo $A $B; cat /tmp/started", options=["-e", "B=2", "--yes"])
     eq(p.stdout, b"/workspaces/p\n1 2\nstarted\n")
-    ok(b"sets variables of the command: A, B\n" in p.stderr and b"forward ports, which does not happen: 3000, 80\n" in p.stderr,
-       f"{p}")
+    ok(b"sets variables of the command: A, B\n" in p.stderr, f"{p}")
     p = u.work("sh", "-c", "test ! -e /tmp/started", options=["-e", "B=2"])
     ok(b"postStartCommand is not run, because it is not approved" in p.stderr, f"{p}")
     eq(u.work("pwd", options=["-w", "/mine"]).stdout, b"/mine\n")
+
+
+SERVER = """
+import socket, sys, threading
+def serve(c):
+    data = b""
+    while chunk := c.recv(65536):
+        data += chunk
+    c.sendall(data.upper())  # after the other side has ended its half
+    c.close()
+def listen(s):
+    while True:
+        threading.Thread(target=serve, args=[s.accept()[0]], daemon=True).start()
+for port in sys.argv[1:]:
+    s = socket.socket()
+    s.bind(("127.0.0.1", int(port)))
+    s.listen()
+    threading.Thread(target=listen, args=[s], daemon=True).start()
+print("serving", flush=True)
+sys.stdin.read()
+"""
+
+
+def say_to(port, text):
+    with socket.create_connection(("127.0.0.1", port), WAIT) as s:
+        s.sendall(text)
+        s.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: s.recv(65536), b""))
+
+
+@each_user
+def ports_of_the_project_are_forwarded(u):
+    mine, closed = free_port(), free_port()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        theirs = taken.getsockname()[1]
+        spill(f"{u.project}/.devcontainer.json", json.dumps({"forwardPorts": [mine, f"localhost:{theirs}", closed]}))
+        u.own()
+        words = [*u.prefix, u.program, "work", "--no-sync", u.project, "--", "python3", "-c", SERVER, f"{mine}", f"{theirs}"]
+        with subprocess.Popen(words, env=u.env, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            try:
+                eq(p.stdout.readline(), b"serving\n")
+                said = {}
+                while len(said) < 3:
+                    found = re.search(rb"port (\d+) of the project is at 127.0.0.1:(\d+)", p.stderr.readline())
+                    if found:
+                        said[int(found[1])] = int(found[2])
+                eq((said[mine], said[theirs] != theirs), (mine, True), f"{said}")
+                large = os.urandom(3 << 20).lower()
+                for port in (mine, said[theirs], mine):
+                    eq(say_to(port, b"abc"), b"ABC")
+                    ok(say_to(port, large) == large.upper(), "much data")
+                with socket.create_connection(("127.0.0.1", mine), WAIT):  # it does not delay others
+                    eq(say_to(mine, b"next"), b"NEXT")
+                try:
+                    ok(say_to(said[closed], b"x") is None, "nothing listens there")
+                except ConnectionError:
+                    pass
+            finally:
+                p.stdin.close()
+                eq(p.wait(WAIT), 0)
+        try:
+            say_to(mine, b"x")
+            ok(False, "it listens after the end")
+        except ConnectionRefusedError:
+            pass
+    p = u.work("true", options=["--no-setup"])
+    ok(b"of the project is at" not in p.stderr, f"{p}")
+    ok(b"of the project is at" in u.work("true").stderr, "without --no-setup")
 
 
 @each_user

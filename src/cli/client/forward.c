@@ -8,9 +8,9 @@
  */
 #include "cli/client/forward.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,9 +22,9 @@
 #include "base/parse.h"
 #include "cli/client/commands.h"
 #include "cli/client/tunnel.h"
+#include "cli/listen_on.h"
 
-#define PORT_LAST 65535
-#define GONE_MS   "3600000" /* time limit of one request; there may be several requests */
+#define GONE_MS "3600000" /* time limit of one request; there may be several requests */
 
 /* ----------------------------------------------------------- one connection */
 
@@ -48,57 +48,13 @@ static void forward_connection(const struct forward *f, int fd)
 
 /* ---------------------------------------------------------------- the listener */
 
-/* Parse "8080", "127.0.0.1:8080" or "[::1]:8080". */
-static int forward_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_n,
-			 struct warren_error *err)
-{
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
-	const char *colon = strrchr(text, ':');
-	char host[64] = "127.0.0.1";
-	uint64_t port;
-	size_t n = colon ? (size_t)(colon - text) : 0;
-
-	*ret = (struct sockaddr_storage){ 0 };
-	if (parse_u64(colon ? colon + 1 : text, PORT_LAST, &port, err) < 0 ||
-	    n >= sizeof(host))
-		return error_set(
-			err, EINVAL,
-			"'%.100s' is not [ADDRESS:]PORT (example: 127.0.0.1:8080)", text);
-	if (n > 2 && text[0] == '[' && text[n - 1] == ']')
-		(void)snprintf(host, sizeof(host), "%.*s", (int)n - 2, text + 1);
-	else if (n > 0)
-		(void)snprintf(host, sizeof(host), "%.*s", (int)n, text);
-	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons((uint16_t)port);
-		*ret_n = sizeof(*in);
-	} else if (inet_pton(AF_INET6, host, &in6->sin6_addr) == 1) {
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons((uint16_t)port);
-		*ret_n = sizeof(*in6);
-	} else {
-		return error_set(err, EINVAL,
-				 "'%s' is not an address (example: 127.0.0.1:8080)",
-				 host);
-	}
-	return 0;
-}
-
 int forward_listen(struct forward *f, const char *where, struct warren_error *err)
 {
-	struct sockaddr_storage addr;
-	socklen_t n = 0;
-	int one = 1, r = forward_parse(where, &addr, &n, err);
+	int fd = cli_listen_on(where, err);
 
-	if (r < 0)
-		return r;
-	f->listener = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (f->listener < 0 ||
-	    setsockopt(f->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-	    bind(f->listener, (struct sockaddr *)&addr, n) < 0 ||
-	    listen(f->listener, SOMAXCONN) < 0)
-		return error_errno(err, errno, "listen on '%s'", where);
+	if (fd < 0)
+		return fd;
+	f->listener = fd;
 	return 0;
 }
 
@@ -135,7 +91,7 @@ static int publish_listen(struct forward *f, const char *text, struct warren_err
 
 	if (!here)
 		return error_errno(err, ENOMEM, "--publish");
-	if (parse_u64(colon + 1, PORT_LAST, &port, err) < 0 || port == 0)
+	if (parse_u64(colon + 1, LISTEN_PORT_LAST, &port, err) < 0 || port == 0)
 		return error_set(
 			err, EINVAL,
 			"--publish: '%.100s' is not [ADDRESS:]HOST:PORT (example: "

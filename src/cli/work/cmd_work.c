@@ -385,6 +385,8 @@ static int work_job_sandbox(struct work_job *job, bool *ret_started)
 		.n_mounts = job->mounts.n,
 		.layers = (const char *const *)job->ready.root_layers,
 		.single = true,
+		.ports = job->ready.plan.ports,
+		.n_ports = job->ready.plan.n_ports,
 	};
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct work_sandbox *sb = NULL;

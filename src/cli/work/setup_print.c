@@ -79,7 +79,9 @@ static void print_steps(struct buf *out, const struct setup_plan *p, bool start)
 		print_command(out, "run", s->run);
 		print_command(out, "verify", s->verify ? s->verify : "");
 		if (s->reads_why) {
-			buf_puts(out, "      again after every change of the project, because ");
+			buf_puts(
+				out,
+				"      again after every change of the project, because ");
 			setup_print_text(out, s->reads_why);
 			buf_puts(out, "\n");
 		}

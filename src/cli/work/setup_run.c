@@ -59,25 +59,18 @@ static int ready_image(const struct setup_ready_options *o, struct setup_ready *
 	return failed < 0 ? failed : setup_image_get(o->options, r->image, image, err);
 }
 
-/* Variables may redirect a program; ports look as if they were open. */
+/* Variables may redirect a program. */
 static void ready_say_for_command(const struct setup_ready_options *o,
 				  const struct setup_plan *p)
 {
-	struct buf AUTO_BUF names = BUF_INIT(2048), ports = BUF_INIT(2048);
+	struct buf AUTO_BUF names = BUF_INIT(2048);
 
 	for (char **v = p->env; v && *v; v++)
 		buf_printf(&names, "%s%.*s", names.len ? ", " : "", (int)strcspn(*v, "="),
 			   *v);
-	for (size_t i = 0; i < p->n_ports; i++)
-		buf_printf(&ports, "%s%u", i ? ", " : "", p->ports[i]);
 	if (names.len)
 		message_say(o->command, "the project sets variables of the command: %s%s",
 			    names.data, names.failed ? ", ..." : "");
-	if (ports.len)
-		message_say(o->command,
-			    "the project wants to forward ports, which does not happen: "
-			    "%s",
-			    ports.data);
 }
 
 static void ready_say_notes(const struct setup_ready_options *o,

@@ -16,6 +16,7 @@
 #include "cli/run_result.h"
 #include "cli/run_signal.h"
 #include "cli/run_tty.h"
+#include "cli/work/forward_ports.h"
 #include "spec/spec.h"
 
 /* What a command has to end after a signal, before the sandbox ends with it. */
@@ -30,6 +31,7 @@ struct work_sandbox {
 	struct warren_sandbox *sb;
 	struct run_network network;
 	struct run_io io;
+	struct forward_ports *ports;
 };
 
 static int work_sandbox_make(struct work_sandbox *s, struct warren_error *err)
@@ -114,7 +116,12 @@ static int work_sandbox_start(struct work_sandbox *s, struct warren_error *err)
 	e = run_network_enforced(&s->network, s->sb, &n);
 	if (!o->quiet)
 		result_say_enforced(s->o.command, e, n, o->verbose);
-	return 0;
+	if (s->o.n_ports > 0)
+		r = forward_ports_open(s->o.command, o->quiet, s->o.ports, s->o.n_ports,
+				       s->sb, &s->ports, err);
+	if (s->ports)
+		s->io.source = forward_ports_source(s->ports);
+	return r;
 }
 
 int work_sandbox_open(const struct work_sandbox_options *options,
@@ -233,6 +240,8 @@ struct work_sandbox *work_sandbox_close(struct work_sandbox *s)
 
 	if (!s)
 		return NULL;
+	s->io.source = NULL;
+	s->ports = forward_ports_close(s->ports);
 	sb = TAKE_PTR(s->sb);
 	if (sb && warren_destroy(sb, &err) < 0)
 		message_say(s->o.command, "%s", err.msg);

@@ -38,6 +38,9 @@ struct work_sandbox_options {
 	 * Only one command will run, which may have the terminal. Its start is faster.
 	 */
 	bool single;
+	/* Ports of the sandbox to forward while a command runs (forward_ports.h). */
+	const uint16_t *ports;
+	size_t n_ports;
 };
 
 /*
