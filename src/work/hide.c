@@ -51,6 +51,26 @@ static int hide_like(int from, int to)
 	return 0;
 }
 
+/*
+ * A directory has the mode of the project's, which may forbid an ordinary user to create
+ * files in it. Returns the mode for hide_close_up(); 0: nothing is to be done.
+ */
+static mode_t hide_open_up(int dir)
+{
+	struct stat st;
+
+	if (geteuid() == 0 || fstat(dir, &st) < 0 || (st.st_mode & S_IRWXU) == S_IRWXU ||
+	    fchmod(dir, S_IRWXU) < 0)
+		return 0;
+	return st.st_mode;
+}
+
+static void hide_close_up(int dir, mode_t mode)
+{
+	if (mode)
+		(void)fchmod(dir, mode & 07777);
+}
+
 /* Make the parents of @path in the layer; returns the last one. */
 static int hide_parents(int layer, int project, const char *path, const char **ret_name)
 {
@@ -65,11 +85,13 @@ static int hide_parents(int layer, int project, const char *path, const char **r
 	*ret_name = slash ? slash + 1 : path;
 	copy[slash ? slash - path : 0] = '\0';
 	for (name = strtok_r(copy, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
+		mode_t mode = hide_open_up(to);
 		bool made = mkdirat(to, name, 0700) == 0;
-		int next_to, next_from, r;
+		int next_to, next_from, r = made || errno == EEXIST ? 0 : -errno;
 
-		if (!made && errno != EEXIST)
-			return -errno;
+		hide_close_up(to, mode);
+		if (r < 0)
+			return r;
 		next_to = beneath_dir(to, name, O_RDONLY);
 		next_from = beneath_dir(from, name, O_RDONLY);
 		close_p(&to);
@@ -87,10 +109,15 @@ static int hide_whiteout(int layer, int project, const char *path)
 {
 	const char *name;
 	AUTO_CLOSE int dir = hide_parents(layer, project, path, &name);
+	mode_t mode;
+	int r;
 
 	if (dir < 0)
 		return dir;
-	return mknodat(dir, name, S_IFCHR, 0) < 0 && errno != EEXIST ? -errno : 0;
+	mode = hide_open_up(dir);
+	r = mknodat(dir, name, S_IFCHR, 0) < 0 && errno != EEXIST ? -errno : 0;
+	hide_close_up(dir, mode);
+	return r;
 }
 
 /* 1: the file was changed; 0: it has no credentials. */
@@ -101,6 +128,7 @@ static int hide_clean(int layer, int project, const char *path)
 	AUTO_CLOSE int dir = -1;
 	const char *name;
 	struct stat st;
+	mode_t mode;
 	size_t n;
 	int r = work_file_read_at(project, path, CONFIG_SIZE_MAX, &text, &n);
 
@@ -119,7 +147,9 @@ static int hide_clean(int layer, int project, const char *path)
 	dir = hide_parents(layer, project, path, &name);
 	if (dir < 0)
 		return dir;
+	mode = hide_open_up(dir);
 	r = work_file_replace(dir, name, clean.data ? clean.data : "", clean.len, false);
+	hide_close_up(dir, mode);
 	if (r == 0 && fchmodat(dir, name, st.st_mode & 0777, 0) < 0)
 		r = -errno;
 	if (r == 0 &&

@@ -184,6 +184,17 @@ def secrets_are_hidden(u):
 
 
 @each_user
+def secrets_in_a_directory_that_cannot_be_written_are_hidden(u):
+    os.makedirs(f"{u.project}/d/e")
+    for name in ("d/.env", "d/e/.env", "d/a"):
+        spill(f"{u.project}/{name}", "1\n")
+    u.own()
+    for name in ("d/e", "d"):
+        os.chmod(f"{u.project}/{name}", 0o555)
+    eq(u.work("sh", "-c", "ls -A d d/e; stat -c %a d d/e").stdout, b"d:\na\ne\n\nd/e:\n555\n555\n")
+
+
+@each_user
 def secrets_stay_hidden_when_a_work_is_resumed(u):
     os.mkdir(f"{u.project}/d")
     for name in ("a", "x.mine", "d/b"):
