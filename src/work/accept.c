@@ -65,14 +65,6 @@ static void accept_done(struct accept *a)
 	close_p(&a->staging);
 }
 
-static mode_t accept_umask(void)
-{
-	mode_t mask = umask(022);
-
-	(void)umask(mask);
-	return mask;
-}
-
 static int accept_begin(struct accept *a, struct warren_error *err)
 {
 	struct work *w = a->w;
@@ -97,7 +89,6 @@ static int accept_begin(struct accept *a, struct warren_error *err)
 		return error_errno(err, errno, "inspect '%s'", w->project);
 	a->uid = st.st_uid;
 	a->gid = st.st_gid;
-	a->umask = accept_umask();
 	a->lower = changes_lower(w);
 	a->upper = changes_upper(w);
 	r = a->lower < 0 ? a->lower : a->upper < 0 ? a->upper : 0;
@@ -136,15 +127,22 @@ static size_t accept_first_in(const struct changes *all, const char *tree)
 	return low;
 }
 
+static bool accept_is_part(const struct change *c, const struct change *tree, bool set_id)
+{
+	return (!tree->ignored || c->ignored) && (set_id || !change_is_set_id_only(c));
+}
+
+/* @set_id: also changes of set-id bits in such a directory. */
 static int accept_expand(struct work *w, const struct accept_item *items, size_t n,
-			 accept_one *one, void *ctx, struct warren_error *err)
+			 bool set_id, accept_one *one, void *ctx,
+			 struct warren_error *err)
 {
 	AUTO_CHANGES struct changes all = { 0 };
 	bool listed = false;
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		const struct change *c = items[i].change;
+		const struct change *c = items[i].change, *own;
 
 		if (!c->tree) {
 			r = one(ctx, &items[i], err);
@@ -154,9 +152,15 @@ static int accept_expand(struct work *w, const struct accept_item *items, size_t
 			r = changes_list(w, CHANGES_EXPAND, &all, err);
 			listed = true;
 		}
+		if (r < 0)
+			return r;
+		/* The mode of the directory itself. */
+		own = bsearch(c, all.v, all.n, sizeof(*all.v), change_compare);
+		if (own && accept_is_part(own, c, set_id))
+			r = one(ctx, &(struct accept_item){ own, NULL }, err);
 		for (size_t k = accept_first_in(&all, c->path);
 		     r >= 0 && k < all.n && accept_is_below(&all.v[k], c); k++)
-			if (!c->ignored || all.v[k].ignored)
+			if (accept_is_part(&all.v[k], c, set_id))
 				r = one(ctx, &(struct accept_item){ &all.v[k], NULL },
 					err);
 	}
@@ -189,12 +193,13 @@ static int accept_one_item(void *ctx, const struct accept_item *item,
 static int accept_plan_all(struct accept *a, const struct accept_item *items, size_t n,
 			   struct warren_error *err)
 {
-	int r = accept_expand(a->w, items, n, accept_one_item, a, err);
+	bool set_id = a->o->allow & GUARD_SETID;
+	int r = accept_expand(a->w, items, n, set_id, accept_one_item, a, err);
 
 	a->last = true;
 	return r < 0 || !a->any_last
 		       ? r
-		       : accept_expand(a->w, items, n, accept_one_item, a, err);
+		       : accept_expand(a->w, items, n, set_id, accept_one_item, a, err);
 }
 
 int accept_changes(struct work *w, const struct accept_item *items, size_t n,
@@ -216,6 +221,9 @@ int accept_changes(struct work *w, const struct accept_item *items, size_t n,
 	r = accept_begin(&a, err);
 	if (r < 0)
 		return r;
+	r = known_note_save(w);
+	if (r < 0)
+		return error_errno(err, -r, "keep the modes of work '%s'", w->id);
 	(void)tree_remove(w->dir_fd, w->dir_fd, "conflicts");
 	r = stage_begin(&a, err);
 	if (r < 0)
@@ -310,6 +318,10 @@ static int reject_one_item(void *ctx, const struct accept_item *item,
 
 	if (item->hunks) {
 		r = reject_hunks(w, item, err);
+	} else if (item->change->kind == CHANGE_MODE && S_ISDIR(item->change->new_mode)) {
+		r = upper_restore_mode(w, item->change->path);
+		if (r < 0)
+			(void)error_errno(err, -r, "reject '%s'", item->change->path);
 	} else {
 		/* In between, there are both: nothing is lost. */
 		r = item->change->from ? upper_restore(w, item->change->from) : 0;
@@ -331,7 +343,7 @@ int reject_changes(struct work *w, const struct accept_item *items, size_t n,
 	struct reject reject = { .w = w };
 	int r = accept_begin(&a, err);
 
-	r = r < 0 ? r : accept_expand(w, items, n, reject_one_item, &reject, err);
+	r = r < 0 ? r : accept_expand(w, items, n, true, reject_one_item, &reject, err);
 	if (r < 0 || reject.n_failed == 0)
 		return r;
 	return error_set(err, reject.first.code, "%.900s%s", reject.first.msg,

@@ -173,7 +173,7 @@ static int commit_set_mode(const struct commit_at *c, const struct op_file *f,
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_ino != f->ino)
+	if ((!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) || st.st_ino != f->ino)
 		return -ESTALE;
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	return chmod(path, (mode_t)mode & 07777) < 0 ? -errno : 0;
@@ -181,8 +181,12 @@ static int commit_set_mode(const struct commit_at *c, const struct op_file *f,
 
 static int commit_chmod(struct commit_at *c)
 {
+	struct stat st;
 	int r = commit_check_old(c);
 
+	r = r < 0 ? r : commit_stat(c->dir, c->name, &st);
+	if (r == 0 && (st.st_mode & 07777) != c->op->old_mode)
+		r = -ESTALE;
 	return r < 0 ? r : commit_set_mode(c, &c->op->old, c->op->new_mode);
 }
 
@@ -269,6 +273,7 @@ static const struct {
 	int (*commit)(struct commit_at *c);
 	int (*undo)(struct commit_at *c);
 } commit_table[OP_KIND_MAX] = {
+	[OP_WIDEN] = { "change the mode of", commit_chmod, undo_chmod },
 	[OP_REMOVE] = { "remove", commit_remove, undo_taken },
 	[OP_RMDIR] = { "remove the directory", commit_rmdir, undo_taken },
 	[OP_MKDIR] = { "create the directory", commit_mkdir, undo_mkdir },

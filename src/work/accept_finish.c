@@ -59,14 +59,18 @@ static int finish_known(struct work *w, const struct ops *ops)
 
 	for (size_t i = 0; r == 0 && i < ops->n; i++) {
 		const struct op *op = &ops->v[i];
-		uint64_t ino = op->kind == OP_PUT ? op->new.ino : op->old.ino;
+		bool is_new = op->kind == OP_PUT || op->kind == OP_MKDIR;
+		uint64_t ino = is_new ? op->new.ino : op->old.ino;
 		struct stat st;
 
-		if ((op->kind != OP_CHMOD || !op->clean) &&
-		    (op->kind != OP_PUT || op->must))
+		if (op->kind == OP_PUT
+			    ? op->must
+			    : op->kind != OP_MKDIR &&
+				      ((op->kind != OP_CHMOD && op->kind != OP_WIDEN) ||
+				       !op->clean))
 			continue;
 		if (beneath_stat(w->project_fd, op->path, &st) < 0 || st.st_ino != ino ||
-		    (op->kind == OP_PUT && !op_file_same(&op->new, &st)))
+		    (is_new && !op_file_same(&op->new, &st)))
 			continue;
 		r = known_add(w, op->path, &st);
 		any = true;

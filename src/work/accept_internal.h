@@ -29,7 +29,6 @@ struct accept {
 	char staging_name[ID_LEN + 16];
 	uid_t uid; /* of new files */
 	gid_t gid;
-	mode_t umask;
 };
 
 /* ------------------------------------------------------------------ accept.c */
@@ -60,14 +59,14 @@ void stage_name(const struct work *w, char ret[ID_LEN + 16]);
 struct stage_source {
 	const struct change_at *file; /* the sandbox's file or link, */
 	const struct text *text;      /* or these contents */
-	mode_t mode;                  /* the sandbox's */
+	mode_t mode;                  /* with the type */
 	int old_dir;                  /* the user's file, whose attributes stay; or -1 */
 	const char *old_name;
 	const struct stat *old;
 };
 /* Create the new file of @op. */
 int stage_file(struct accept *a, struct op *op, const struct stage_source *from);
-int stage_dir(struct accept *a, struct op *op);
+int stage_dir(struct accept *a, struct op *op, mode_t mode);
 /* Write all staged files to disk. */
 int stage_sync(const struct accept *a);
 
@@ -97,6 +96,8 @@ int accept_recover(struct work *w, struct warren_error *err);
 int upper_drop(struct work *w, const struct op *op);
 /* The same for a change that is discarded: the sandbox sees the project's file again. */
 int upper_restore(struct work *w, const char *path);
+/* The sandbox's directory at @path gets the mode of the project's. */
+int upper_restore_mode(struct work *w, const char *path);
 /* Does the sandbox see a directory at @path? */
 bool upper_has_dir(int upper, int lower, const char *path);
 

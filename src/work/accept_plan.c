@@ -9,6 +9,7 @@
 #include "work/accept_internal.h"
 #include "work/base.h"
 #include "work/files_internal.h"
+#include "work/reach.h"
 
 /* A change, and the file on both sides as it is now. */
 struct plan {
@@ -17,7 +18,8 @@ struct plan {
 	const struct patch *hunks;
 	bool yours_exists;
 	struct change_at yours, theirs; /* dir -1: it does not exist */
-	bool drop;                      /* the sandbox's change is done with afterwards */
+	mode_t mode; /* of the file or directory afterwards, without the type */
+	bool drop;   /* the sandbox's change is done with afterwards */
 };
 
 static int plan_error(const struct plan *p, int r, struct warren_error *err)
@@ -41,8 +43,8 @@ static int plan_check_guards(const struct plan *p, struct warren_error *err)
 	unsigned missing = p->c->guard & ~(p->a->o->allow & ~(unsigned)GUARD_DEVICE);
 	enum change_guard guard;
 
-	/* The bit is dropped; but if that is all, nothing would be accepted. */
-	if (p->c->kind != CHANGE_MODE || ((p->c->old_mode ^ p->c->new_mode) & S_IXUSR))
+	/* The bit stays a change; but if that is all, nothing would be accepted. */
+	if (!change_is_set_id_only(p->c))
 		missing &= ~(unsigned)GUARD_SETID;
 	if (p->c->ignored && !p->a->o->ignored)
 		return error_set(err, EPERM,
@@ -69,8 +71,68 @@ static struct op *plan_op(const struct plan *p, enum op_kind kind, const char *p
 static void plan_expect(const struct plan *p, struct op *op)
 {
 	op->old = op_file_of(&p->yours.st);
-	op->old_ctime_ns = stat_ctime_ns(&p->yours.st);
-	op->clean = !known_touched(p->a->w, op->path, &p->yours.st);
+	/* The ctime of a directory is that of its last entry, too. */
+	op->old_ctime_ns = S_ISDIR(p->yours.st.st_mode) ? 0 : stat_ctime_ns(&p->yours.st);
+	op->clean = S_ISDIR(p->yours.st.st_mode) ||
+		    !known_touched(p->a->w, op->path, &p->yours.st);
+}
+
+/* Create the directory of @path with the mode @mode. */
+static int plan_stage_dir(const struct plan *p, const char *path, mode_t mode)
+{
+	struct op *op = plan_op(p, OP_MKDIR, path);
+	struct op_file made;
+	int r = op ? stage_dir(p->a, op, mode | S_IRWXU) : -ENOMEM;
+
+	if (r < 0 || (mode & S_IRWXU) == S_IRWXU)
+		return r;
+	/* What is put into it must be there before that is forbidden. */
+	made = op->new;
+	op = plan_op(p, OP_CHMOD, path);
+	if (!op)
+		return -ENOMEM;
+	op->old = made;
+	op->old_mode = mode | S_IRWXU;
+	op->new_mode = mode;
+	return 0;
+}
+
+/* The set-id bit that the kernel gives to new directories at @path. */
+static mode_t plan_inherit(const struct plan *p, const char *path)
+{
+	AUTO_FREE char *copy = strdup(path);
+	struct stat st;
+	int r = -ENOENT;
+
+	while (copy && *copy && r < 0) {
+		char *slash = strrchr(copy, '/');
+
+		copy[slash ? slash - copy : 0] = '\0';
+		r = *copy ? beneath_stat(p->a->w->project_fd, copy, &st)
+			  : fstat(p->a->w->project_fd, &st);
+	}
+	return r == 0 ? st.st_mode & S_ISGID : 0;
+}
+
+/*
+ * A new directory has the sandbox's mode; without permission, only the set-id bit that
+ * the kernel would give to it.
+ */
+static int plan_dir_mode(const struct plan *p, const char *path, mode_t *ret)
+{
+	struct change_at at = { .dir = -1 };
+	int r = change_at_open(p->a->upper, path, &at);
+
+	if (r < 0)
+		return r;
+	reach_mode(p->a->w, at.dir, at.name, &at.st);
+	close_p(&at.dir);
+	if (!S_ISDIR(at.st.st_mode))
+		return -ESTALE;
+	*ret = p->a->o->allow & GUARD_SETID
+		       ? at.st.st_mode & 07777
+		       : (at.st.st_mode & 01777) | plan_inherit(p, path);
+	return 0;
 }
 
 /* Directories above @path that the project does not have. */
@@ -83,7 +145,7 @@ static int plan_parents(const struct plan *p, const char *path)
 		return -ENOMEM;
 	while ((slash = strrchr(copy, '/')) != NULL) {
 		struct stat st;
-		struct op *op;
+		mode_t mode;
 		int r;
 
 		*slash = '\0';
@@ -95,8 +157,8 @@ static int plan_parents(const struct plan *p, const char *path)
 			return r;
 		if (ops_has(&p->a->ops, OP_MKDIR, copy))
 			return 0;
-		op = plan_op(p, OP_MKDIR, copy);
-		r = op ? stage_dir(p->a, op) : -ENOMEM;
+		r = plan_dir_mode(p, copy, &mode);
+		r = r < 0 ? r : plan_stage_dir(p, copy, mode);
 		if (r < 0)
 			return r;
 	}
@@ -274,12 +336,34 @@ static int plan_clear_the_way(struct plan *p, const char *path, struct warren_er
 	return 1;
 }
 
+/* Change the mode of what both have. */
+static int plan_chmod(struct plan *p, mode_t new, struct warren_error *err)
+{
+	const mode_t old = p->yours.st.st_mode & 07777;
+	bool dir = S_ISDIR(p->yours.st.st_mode);
+	struct op *op;
+
+	if (new == old)
+		return 1;
+	/* What is in a directory is changed while its owner may do that. */
+	op = plan_op(p, dir && (new & ~old &S_IRWXU) ? OP_WIDEN : OP_CHMOD, p->c->path);
+	if (!op)
+		return plan_error(p, -ENOMEM, err);
+	plan_expect(p, op);
+	op->old_mode = old;
+	op->new_mode = new;
+	return 1;
+}
+
 static int plan_mkdir(struct plan *p, struct warren_error *err)
 {
 	AUTO_FREE char *below = NULL;
 	int r = 1;
 
 	if (p->yours_exists && S_ISDIR(p->yours.st.st_mode))
+		return plan_chmod(p, p->mode, err);
+	/* Nothing is left that could have the mode. */
+	if (!p->yours_exists && p->c->kind == CHANGE_MODE)
 		return 1;
 	if (p->yours_exists)
 		r = plan_remove(p, p->c->path, err);
@@ -303,7 +387,7 @@ static int plan_put(struct plan *p, const struct text *text, struct warren_error
 	struct stage_source from = {
 		.file = text ? NULL : &p->theirs,
 		.text = text,
-		.mode = p->hunks ? p->yours.st.st_mode : p->theirs.st.st_mode,
+		.mode = (p->theirs.st.st_mode & S_IFMT) | p->mode,
 		.old_dir = old ? p->yours.dir : -1,
 		.old_name = p->yours.name,
 		.old = old ? &p->yours.st : NULL,
@@ -322,30 +406,72 @@ static int plan_put(struct plan *p, const struct text *text, struct warren_error
 	return r < 0 ? plan_error(p, r, err) : 1;
 }
 
-static int plan_chmod(struct plan *p, mode_t mode, struct warren_error *err)
+/*
+ * Merge what both sides did to the mode. False: they did different things to it, or the
+ * mode before that is not known.
+ */
+static bool plan_merge_mode(const struct plan *p, mode_t yours, mode_t theirs,
+			    mode_t *ret)
 {
-	const mode_t old = p->yours.st.st_mode & 07777;
-	mode_t new = mode &S_IXUSR ? (old & S_IXUSR ? old : old | (old & 0444) >> 2)
-				   : old & ~(mode_t)0111;
-	struct op *op;
+	const mode_t base = p->c->base_mode & 07777;
 
-	if (p->a->o->allow & GUARD_SETID)
-		new |= mode &(S_ISUID | S_ISGID);
-	if (new == old)
-		return 1;
-	op = plan_op(p, OP_CHMOD, p->c->path);
-	if (!op)
-		return plan_error(p, -ENOMEM, err);
-	plan_expect(p, op);
-	op->old_mode = old;
-	op->new_mode = new;
-	return 1;
+	/* What the sandbox did not see, it did not change. */
+	if (p->hunks || theirs == yours || (p->c->base_mode && theirs == base) ||
+	    (p->c->guard & GUARD_HIDDEN) ||
+	    (S_ISDIR(p->yours.st.st_mode) && p->c->kind != CHANGE_MODE))
+		*ret = yours;
+	else if ((p->c->base_mode && yours == base) ||
+		 p->a->o->conflicts == ACCEPT_THEIRS)
+		*ret = theirs;
+	else
+		return false;
+	return true;
 }
 
-static bool plan_same_mode(const struct plan *p)
+/* The set-id bits that need no permission, because the file has or gets them anyway. */
+static int plan_keep_set_id(const struct plan *p, bool both, mode_t *ret)
 {
-	return !S_ISREG(p->theirs.st.st_mode) ||
-	       !((p->theirs.st.st_mode ^ p->yours.st.st_mode) & S_IXUSR);
+	mode_t bits = p->yours.st.st_mode & MODE_SET_ID;
+	int r = 1;
+
+	if (!both)
+		bits = S_ISDIR(p->theirs.st.st_mode) ? plan_inherit(p, p->c->path) : 0;
+	else if (bits && S_ISREG(p->yours.st.st_mode))
+		r = change_same(&p->yours, &p->theirs);
+	*ret = r > 0 ? bits : 0;
+	return r;
+}
+
+/*
+ * Decide on the mode. Without permission, set-id bits are not added, and those of a file
+ * whose contents change are dropped; then the sandbox's file stays, as a change of the
+ * mode. 1: go on; 0: there is a conflict; or -errno.
+ */
+static int plan_mode(struct plan *p, struct warren_error *err)
+{
+	const mode_t theirs = p->theirs.st.st_mode & 07777;
+	struct accept_merge m = { .reason = "you and the sandbox changed the mode" };
+	bool both = p->yours_exists &&
+		    (p->yours.st.st_mode & S_IFMT) == (p->theirs.st.st_mode & S_IFMT);
+	mode_t keep = 0;
+	int r;
+
+	p->mode = theirs;
+	if (S_ISLNK(p->theirs.st.st_mode))
+		return 1;
+	if (both && !plan_merge_mode(p, p->yours.st.st_mode & 07777, theirs, &p->mode)) {
+		r = accept_conflict_add(p->a, p->c->path, &m, err);
+		return r < 0 ? r : 0;
+	}
+	if (p->a->o->allow & GUARD_SETID)
+		return 1;
+	r = plan_keep_set_id(p, both, &keep);
+	if (r < 0)
+		return plan_error(p, r, err);
+	if (p->mode & theirs & MODE_SET_ID & ~keep)
+		p->drop = false;
+	p->mode &= ~(MODE_SET_ID & ~keep);
+	return 1;
 }
 
 /* Both have the file, and the user has changed it, or only hunks are wanted. */
@@ -373,9 +499,8 @@ static int plan_merge(struct plan *p, struct warren_error *err)
 		r = plan_put(p, &text, err);
 		p->a->result->merged += r > 0 && m.merged;
 	} else {
-		r = p->hunks ? 1 : plan_chmod(p, p->theirs.st.st_mode, err);
+		r = p->hunks ? 1 : plan_chmod(p, p->mode, err);
 	}
-	p->drop = !p->hunks;
 	accept_merge_done(&m);
 	return r;
 }
@@ -475,9 +600,7 @@ static int plan_file(struct plan *p, struct warren_error *err)
 	if (same < 0)
 		return plan_error(p, same, err);
 	if (same)
-		return plan_same_mode(p) && !(p->theirs.st.st_mode & 06000)
-			       ? 1
-			       : plan_chmod(p, p->theirs.st.st_mode, err);
+		return S_ISREG(p->yours.st.st_mode) ? plan_chmod(p, p->mode, err) : 1;
 	if (plan_touched(p) || (!p->c->old_mode && p->c->kind == CHANGE_ADDED &&
 				!(p->c->guard & GUARD_HIDDEN)))
 		return plan_merge(p, err);
@@ -498,6 +621,7 @@ static int plan_open(struct plan *p, struct warren_error *err)
 	r = change_at_open(p->a->upper, p->c->path, &p->theirs);
 	if (r < 0)
 		return plan_error(p, r, err);
+	reach_mode(p->a->w, p->theirs.dir, p->theirs.name, &p->theirs.st);
 	/* The list of changes is not up to date. */
 	if ((p->theirs.st.st_mode & S_IFMT) != (p->c->new_mode & S_IFMT))
 		return plan_error(p, -ESTALE, err);
@@ -510,8 +634,10 @@ static int plan_by_kind(struct plan *p, struct warren_error *err)
 	const size_t n_ops = p->a->ops.n;
 	int r;
 
-	if (S_ISDIR(c->new_mode))
-		return plan_mkdir(p, err);
+	if (S_ISDIR(c->new_mode)) {
+		r = plan_mode(p, err);
+		return r <= 0 ? r : plan_mkdir(p, err);
+	}
 	if (!c->new_mode)
 		return S_ISDIR(c->old_mode) ? plan_rmdir(p, false, err)
 					    : plan_remove(p, c->path, err);
@@ -527,7 +653,8 @@ static int plan_by_kind(struct plan *p, struct warren_error *err)
 		r = change_at_open(p->a->w->project_fd, c->path, &p->yours);
 		p->yours_exists = r == 0;
 	}
-	r = plan_file(p, err);
+	r = plan_mode(p, err);
+	r = r <= 0 ? r : plan_file(p, err);
 	/* If the new name has a conflict, the old file stays. */
 	if (r == 0)
 		ops_cut(&p->a->ops, n_ops);
@@ -536,11 +663,11 @@ static int plan_by_kind(struct plan *p, struct warren_error *err)
 
 static int plan_drop(struct plan *p)
 {
-	if (!p->drop)
+	if (p->hunks)
 		return 0;
 	if (p->c->from && !plan_op(p, OP_DROP, p->c->from))
 		return -ENOMEM;
-	return plan_op(p, OP_DROP, p->c->path) ? 0 : -ENOMEM;
+	return !p->drop || plan_op(p, OP_DROP, p->c->path) ? 0 : -ENOMEM;
 }
 
 /* After plan_open(): a change after that is noticed when the file is replaced. */

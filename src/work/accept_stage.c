@@ -139,22 +139,6 @@ static void stage_attributes(const struct stage_source *from, int to)
 	}
 }
 
-/* The executable bit is the sandbox's; the other bits are the user's. */
-static mode_t stage_mode(const struct accept *a, const struct stage_source *from)
-{
-	bool executable = (from->mode & S_IXUSR) != 0;
-	mode_t mode = from->old && S_ISREG(from->old->st_mode) ? from->old->st_mode & 0777
-							       : 0666 & ~a->umask;
-
-	if (!executable)
-		mode &= ~(mode_t)0111;
-	else if (!(mode & S_IXUSR))
-		mode |= (mode & 0444) >> 2;
-	if (a->o->allow & GUARD_SETID)
-		mode |= from->mode & (S_ISUID | S_ISGID);
-	return mode;
-}
-
 static int stage_owner(const struct accept *a, const struct stage_source *from, int fd,
 		       const char *name)
 {
@@ -195,7 +179,7 @@ static int stage_regular(struct accept *a, const char *name,
 	r = r < 0 ? r : stage_owner(a, from, fd, "");
 	if (r == 0 && from->old)
 		stage_attributes(from, fd);
-	if (r == 0 && fchmod(fd, stage_mode(a, from)) < 0)
+	if (r == 0 && fchmod(fd, from->mode & 07777) < 0)
 		r = -errno;
 	/* Begin to write, so that there is less to wait for later. */
 	if (r == 0)
@@ -236,7 +220,7 @@ int stage_file(struct accept *a, struct op *op, const struct stage_source *from)
 	return r < 0 ? r : stage_note(a, op, name);
 }
 
-int stage_dir(struct accept *a, struct op *op)
+int stage_dir(struct accept *a, struct op *op, mode_t mode)
 {
 	AUTO_CLOSE int fd = -1;
 	char name[32];
@@ -250,7 +234,7 @@ int stage_dir(struct accept *a, struct op *op)
 	if (fd < 0)
 		return -errno;
 	r = stage_owner(a, NULL, fd, "");
-	if (r == 0 && fchmod(fd, 0777 & ~a->umask) < 0)
+	if (r == 0 && fchmod(fd, mode & 07777) < 0)
 		r = -errno;
 	return r < 0 ? r : stage_note(a, op, name);
 }

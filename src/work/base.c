@@ -119,6 +119,9 @@ int base_keep(struct work *w, struct warren_error *err)
 	r = changes_list(w, 0, &c, err);
 	if (r < 0)
 		return r;
+	r = known_note_save(w);
+	if (r < 0)
+		return error_errno(err, -r, "keep the modes of work '%s'", w->id);
 	base = beneath_make_dirs(w->dir_fd, "base", 0700);
 	if (base < 0)
 		return error_errno(err, -base, "create '%s/base'", w->dir);

@@ -67,6 +67,12 @@ int change_guard_parse(const char *name, enum change_guard *ret, struct warren_e
 			 "'%s' cannot be allowed: use git, set-id, link or hidden", name);
 }
 
+bool change_is_set_id_only(const struct change *c)
+{
+	return c->kind == CHANGE_MODE && (c->guard & GUARD_SETID) &&
+	       !((c->old_mode ^ c->new_mode) & 01777);
+}
+
 void change_done(struct change *c)
 {
 	free(c->path);
@@ -175,6 +181,8 @@ int change_contents(struct work *w, const struct change *c, struct change_side *
 	r = change_show_merged(w, c, &old, &new, err);
 	if (r < 0)
 		return r;
+	if (new.exists && (new.mode &S_IFMT) == (c->new_mode & S_IFMT))
+		new.mode = c->new_mode;
 	*ret_old = old;
 	*ret_new = new;
 	old = new = (struct change_side){ 0 };

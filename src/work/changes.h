@@ -6,6 +6,7 @@
  * of the project. Files that were written but are equal are no change. A new directory is
  * listed as its files, and itself only if it is empty; the same holds for directories
  * that were removed. A file that was moved without a change of its contents is renamed.
+ * The mode of the project's directory itself is no change.
  *
  * Two kinds of directories are listed as one change with .tree set: those that .gitignore
  * ignores, and git's own (except for files in them that git executes or reads its
@@ -21,10 +22,10 @@
 
 enum change_kind {
 	CHANGE_ADDED,
-	CHANGE_MODIFIED, /* the contents, and maybe the executable bit */
+	CHANGE_MODIFIED, /* the contents, and maybe the mode */
 	CHANGE_REMOVED,
 	CHANGE_RENAMED, /* from .from */
-	CHANGE_MODE,    /* only the executable bit */
+	CHANGE_MODE,    /* only the mode, of a file or a directory */
 	CHANGE_TYPE,    /* a file became a link, and so on */
 	CHANGE_KIND_MAX,
 };
@@ -35,8 +36,8 @@ const char *change_kind_name(enum change_kind kind);
 /* Why a change needs the user's explicit permission (accept_options.allow). */
 enum change_guard {
 	GUARD_GIT = 1, /* git's own files: hooks, configuration, repositories */
-	GUARD_SETID =
-		2, /* set-user-id, set-group-id; the bit is dropped unless allowed */
+	/* Set-user-id, set-group-id. Unless it is allowed, the rest is accepted. */
+	GUARD_SETID = 2,
 	/* A device, named pipe or socket, or a name that an accept uses: never accepted.
 	 */
 	GUARD_DEVICE = 4,
@@ -56,7 +57,12 @@ struct change {
 	char *path; /* relative to the project, without "." or ".."; any bytes but NUL */
 	char *from; /* CHANGE_RENAMED: the path that no longer exists; otherwise NULL */
 	enum change_kind kind;
-	mode_t old_mode, new_mode; /* with the type; 0: does not exist */
+	/*
+	 * With the type; 0: does not exist. If only the user changed the mode, .new_mode
+	 * is the user's.
+	 */
+	mode_t old_mode, new_mode;
+	mode_t base_mode; /* before both sides changed it; 0: not known, or new */
 	uint64_t old_size, new_size;
 	bool tree;      /* a whole directory: .n_files of it changed */
 	bool ignored;   /* by .gitignore */
@@ -73,6 +79,8 @@ struct changes {
 	size_t n_skipped; /* directories that are too deep, or could not be read */
 };
 
+/* Would nothing be left of the change without the set-id bits? */
+bool change_is_set_id_only(const struct change *c);
 /* Is it a file of a repository that says which commits there are? */
 bool change_is_ref(const struct change *c);
 

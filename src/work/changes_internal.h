@@ -11,6 +11,9 @@
 
 #define CHANGES_DEPTH_MAX 400
 
+/* Set-user-id, set-group-id. */
+#define MODE_SET_ID ((mode_t)(S_ISUID | S_ISGID))
+
 /* ------------------------------------------------------------ changes_filter.c */
 
 struct ignore_level {
@@ -94,6 +97,17 @@ bool known_touched(struct work *w, const char *path, const struct stat *st);
 /* The file at @path was written by an accept. known_save() stores that. */
 int known_add(struct work *w, const char *path, const struct stat *st);
 int known_save(struct work *w);
+/*
+ * Get the mode of a file or directory of the lower directory, with the type, before the
+ * user changed it; 0: it is not known. @st is its status now.
+ */
+mode_t known_mode(struct work *w, const char *path, const struct stat *st);
+/*
+ * Remember the mode of a file or directory that the user has not changed; the search for
+ * changes does so if the work is locked. known_note_save() stores that.
+ */
+int known_note(struct work *w, const char *path, const struct stat *st);
+int known_note_save(struct work *w);
 void known_free(struct work_known *k);
 
 static inline uint64_t stat_ctime_ns(const struct stat *st)

@@ -14,6 +14,7 @@
 
 #include "work/changes_internal.h"
 #include "work/files_internal.h"
+#include "work/reach.h"
 
 /* A directory that is listed as one change. */
 struct walk_tree {
@@ -45,6 +46,7 @@ struct walk_dirs {
 	int upper, hide, lower;
 	bool opaque;    /* lower is not visible to the sandbox */
 	unsigned guard; /* of everything below */
+	mode_t inherit; /* S_ISGID, if new directories get it from this one; or 0 */
 };
 
 /* What a directory has of an entry. */
@@ -52,6 +54,7 @@ struct walk_names {
 	const char *name;
 	const struct stat *upper, *lower; /* NULL: it does not exist */
 	unsigned guard;
+	mode_t inherit; /* set-id bits that it has from its directory */
 };
 
 /* ------------------------------------------------------------------- results */
@@ -122,7 +125,10 @@ static unsigned search_guards(const struct changes_walk *k, const struct walk_na
 		guard |= GUARD_DEVICE;
 	if (!e->upper || stat_is_whiteout(e->upper))
 		return guard;
-	if (S_ISREG(e->upper->st_mode) && (e->upper->st_mode & (S_ISUID | S_ISGID)))
+	if (S_ISREG(e->upper->st_mode) && (e->upper->st_mode & MODE_SET_ID))
+		guard |= GUARD_SETID;
+	if (S_ISDIR(e->upper->st_mode) && (e->upper->st_mode & MODE_SET_ID & ~e->inherit &
+					   ~(e->lower ? e->lower->st_mode : 0)))
 		guard |= GUARD_SETID;
 	if (!S_ISREG(e->upper->st_mode) && !S_ISDIR(e->upper->st_mode) &&
 	    !S_ISLNK(e->upper->st_mode))
@@ -169,10 +175,37 @@ static int changes_found(struct changes_walk *k, enum change_kind kind,
 	c->ignored = ignored || (k->ignored && k->git);
 	c->old_mode = old ? old->st_mode : 0;
 	c->new_mode = new ? new->st_mode : 0;
+	if (old && new && (old->st_mode & S_IFMT) == (new->st_mode &S_IFMT)) {
+		c->base_mode = known_mode(k->w, k->path, old);
+		if (c->base_mode == c->new_mode)
+			c->new_mode = c->old_mode; /* only the user changed it */
+	}
+	/* A bit that the file already had. */
+	if (kind == CHANGE_MODE && !(c->new_mode & ~c->old_mode & MODE_SET_ID))
+		c->guard &= ~(unsigned)GUARD_SETID;
 	c->old_size = old && !S_ISDIR(old->st_mode) ? (uint64_t)old->st_size : 0;
 	c->new_size = new && !S_ISDIR(new->st_mode) ? (uint64_t) new->st_size : 0;
-	c->touched = old && !S_ISDIR(old->st_mode) && known_touched(k->w, k->path, old);
+	c->touched = old && (S_ISDIR(old->st_mode)
+				     ? c->base_mode != c->old_mode && kind == CHANGE_MODE
+				     : known_touched(k->w, k->path, old));
 	return 0;
+}
+
+/*
+ * Did the sandbox change the mode of something that both sides have? Not if it has the
+ * mode that was there before the user changed it.
+ */
+static bool search_mode_differs(struct changes_walk *k, const struct stat *old,
+				const struct stat *new)
+{
+	return ((old->st_mode ^ new->st_mode) & 07777) &&
+	       ((known_mode(k->w, k->path, old) ^ new->st_mode) & 07777);
+}
+
+/* Before an accept writes to the directory. */
+static int search_note_mode(struct changes_walk *k, const struct walk_names *e)
+{
+	return k->w->lock_fd >= 0 ? known_note(k->w, k->path, e->lower) : 0;
 }
 
 /* --------------------------------------------------------------------- entries */
@@ -251,6 +284,12 @@ static bool search_is_bare(const struct walk_dirs *d)
 		(search_may_have(d, "objects") && search_may_have(d, "refs")));
 }
 
+/* What the kernel gives to new directories in a directory of the project. */
+static mode_t search_inherit(const struct walk_dirs *d, const struct stat *old)
+{
+	return old ? old->st_mode & S_ISGID : d->inherit;
+}
+
 /* Walk through a directory of one or more sides; it is listed itself if it is empty. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
 static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
@@ -262,6 +301,7 @@ static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
 	const size_t git_at = k->git_at;
 	const bool git = k->git, ignored = k->ignored, tracked = k->tracked;
 	AUTO_CLOSE int upper = -1, lower = -1, hide = -1;
+	bool listed;
 	size_t n = 0;
 	int r = 0;
 
@@ -277,6 +317,9 @@ static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
 		hide = search_open(d->hide, e->name);
 	if (new &&upper < 0)
 		return upper;
+	/* Otherwise, all that is in it would look new. */
+	if (new && lower == -EACCES)
+		return lower;
 	if (!new &&lower < 0) {
 		k->out.n_skipped++;
 		return 0;
@@ -286,9 +329,10 @@ static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
 	r = search_dir(k,
 		       &(struct walk_dirs){ upper, hide, lower,
 					    d->opaque || (new &&dir_is_opaque(upper)),
-					    e->guard },
+					    e->guard, search_inherit(d, old) },
 		       &n);
 	k->depth--;
+	listed = k->tree.length == k->length && k->tree.at != SIZE_MAX;
 	if (k->tree.length != tree.length)
 		k->tree = tree;
 	k->git = git;
@@ -297,6 +341,11 @@ static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
 	k->tracked = tracked;
 	if (r == 0 && n == 0 && !(old && new))
 		r = changes_found(k, new ? CHANGE_ADDED : CHANGE_REMOVED, e, e->guard);
+	if (r == 0 && old && new && !search_collapsed(k))
+		r = search_note_mode(k, e);
+	/* If it is listed as one change, that has the mode, too. */
+	if (r == 0 && old && new && !listed && search_mode_differs(k, old, new))
+		r = changes_found(k, CHANGE_MODE, e, e->guard);
 	return r;
 }
 
@@ -310,7 +359,6 @@ static int search_file(struct changes_walk *k, const struct walk_dirs *d,
 				       .name = e->name,
 				       .st = *e->upper };
 	unsigned guard = 0;
-	bool mode;
 	int same;
 
 	if (S_ISLNK(e->upper->st_mode)) {
@@ -329,10 +377,14 @@ static int search_file(struct changes_walk *k, const struct walk_dirs *d,
 	same = search_collapsed(k) ? 0 : change_same(&old, &new);
 	if (same < 0)
 		return same;
-	mode = S_ISREG(e->upper->st_mode) &&
-	       (((e->lower->st_mode ^ e->upper->st_mode) & S_IXUSR) ||
-		(e->upper->st_mode & ~e->lower->st_mode & (S_ISUID | S_ISGID)));
-	if (same && !mode)
+	if (!search_collapsed(k)) {
+		int r = search_note_mode(k, e);
+
+		if (r < 0)
+			return r;
+	}
+	if (same &&
+	    !(S_ISREG(e->upper->st_mode) && search_mode_differs(k, e->lower, e->upper)))
 		return 0;
 	return changes_found(k, same ? CHANGE_MODE : CHANGE_MODIFIED, e, guard);
 }
@@ -342,7 +394,7 @@ static int search_file(struct changes_walk *k, const struct walk_dirs *d,
 static int search_removed(struct changes_walk *k, const struct walk_dirs *d,
 			  const struct walk_names *e)
 {
-	const struct walk_dirs below = { -1, d->hide, d->lower, true, d->guard };
+	const struct walk_dirs below = { -1, d->hide, d->lower, true, d->guard, 0 };
 	const struct walk_names gone = { .name = e->name,
 					 .lower = e->lower,
 					 .guard = d->guard };
@@ -387,12 +439,14 @@ static int search_one(struct changes_walk *k, const struct walk_dirs *d, const c
 		      size_t *ret_n)
 {
 	struct stat upper, lower, hide, here;
-	struct walk_names e = { .name = name, .guard = d->guard };
+	struct walk_names e = { .name = name, .guard = d->guard, .inherit = d->inherit };
 	size_t length = k->length;
 	int r;
 
-	if (search_stat(d->upper, name, &upper))
+	if (search_stat(d->upper, name, &upper)) {
+		reach_mode(k->w, d->upper, name, &upper);
 		e.upper = &upper;
+	}
 	if (search_stat(d->lower, name, &lower))
 		e.lower = &lower;
 	if (search_stat(d->hide, name, &hide) && stat_is_whiteout(&hide)) {
@@ -479,12 +533,15 @@ int changes_walk(struct work *w, int upper, int hide, int lower, unsigned flags,
 		 struct changes *ret, struct warren_error *err)
 {
 	AUTO_FREE struct changes_walk *k = calloc(1, sizeof(*k));
-	const struct walk_dirs top = { upper, hide, lower, dir_is_opaque(upper), 0 };
+	struct walk_dirs top = { upper, hide, lower, dir_is_opaque(upper), 0, 0 };
+	struct stat st;
 	size_t n = 0;
 	int r;
 
 	if (!k)
 		return error_errno(err, ENOMEM, "search for changes");
+	if (fstat(lower, &st) == 0)
+		top.inherit = st.st_mode & S_ISGID;
 	search_raise_fds();
 	k->w = w;
 	k->flags = flags;

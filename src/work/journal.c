@@ -10,8 +10,9 @@
 #include "work/record.h"
 
 static const char *const op_names[] = {
-	[OP_REMOVE] = "remove", [OP_RMDIR] = "rmdir", [OP_MKDIR] = "mkdir",
-	[OP_PUT] = "put",       [OP_CHMOD] = "chmod", [OP_DROP] = "drop",
+	[OP_WIDEN] = "widen", [OP_REMOVE] = "remove", [OP_RMDIR] = "rmdir",
+	[OP_MKDIR] = "mkdir", [OP_PUT] = "put",       [OP_CHMOD] = "chmod",
+	[OP_DROP] = "drop",
 };
 _Static_assert(ARRAY_SIZE(op_names) == OP_KIND_MAX, "an operation has no name");
 
@@ -109,8 +110,9 @@ static int op_compare(const void *a, const void *b)
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
 	d = strcmp(x->path, y->path);
-	/* What is in a directory follows the directory; reversed, it is before it. */
-	return x->kind == OP_RMDIR ? -d : d;
+	/* What is in a directory follows the directory; reversed, it is before it: a mode
+	 * may forbid to enter the directory. */
+	return x->kind == OP_RMDIR || x->kind == OP_CHMOD ? -d : d;
 }
 
 void ops_sort(struct ops *ops)

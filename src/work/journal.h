@@ -26,11 +26,12 @@
 
 enum op_kind {
 	/* In the order in which they are done. */
+	OP_WIDEN,  /* a directory's mode, so that its owner can change what is in it */
 	OP_REMOVE, /* a file or a link */
 	OP_RMDIR,  /* a directory, if it is empty */
 	OP_MKDIR,
-	OP_PUT, /* a file or a link, with or without an old one */
-	OP_CHMOD,
+	OP_PUT,   /* a file or a link, with or without an old one */
+	OP_CHMOD, /* a file's or a directory's mode */
 	/* After all changes are made: */
 	OP_DROP, /* remove the change from the sandbox's changes */
 	OP_KIND_MAX,
@@ -46,7 +47,7 @@ struct op {
 	char *path;
 	uint64_t number;
 	struct op_file old, new;
-	uint64_t old_mode, new_mode; /* OP_CHMOD */
+	uint64_t old_mode, new_mode; /* OP_WIDEN, OP_CHMOD */
 	/*
 	 * OP_RMDIR: fail if it is not empty. OP_PUT: the file has changes of the user and
 	 * only a part of the sandbox's, so both still differ from what was before.

@@ -6,6 +6,10 @@
  * are the same: the clock of a remote one may be late. Files that an accept wrote are
  * newer; so their inode, ctime and size are kept in <work>/known. The sandbox cannot set
  * a ctime.
+ *
+ * Modes are kept, too: that of a file or directory when it was last known to be unchanged
+ * by the user. It is what both sides' changes of the mode are compared with. The ctime of
+ * a directory says nothing about its mode, because it changes with the entries.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +25,14 @@
 
 struct known_file {
 	char *path;
-	uint64_t ino, ctime_ns, size;
-	size_t order; /* in which it was added */
+	uint64_t ino, ctime_ns, size, mode; /* mode 0: not known */
+	size_t order;                       /* in which it was added */
 };
 
 struct work_known {
 	struct known_file *v; /* sorted by path, up to @n_sorted */
 	size_t n, n_sorted, cap;
+	struct work_known *notes; /* see known_note(); NULL: none */
 };
 
 static int known_compare(const void *a, const void *b)
@@ -44,6 +49,7 @@ static int known_compare_order(const void *a, const void *b)
 	return d ? d : x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): notes have no notes */
 void known_free(struct work_known *k)
 {
 	if (!k)
@@ -51,10 +57,14 @@ void known_free(struct work_known *k)
 	for (size_t i = 0; i < k->n; i++)
 		free(k->v[i].path);
 	free(k->v);
+	known_free(k->notes);
 	free(k);
 }
 
-static int known_append(struct work_known *k, const char *path, const uint64_t v[3])
+#define KNOWN_NUMBERS 4
+
+static int known_append(struct work_known *k, const char *path,
+			const uint64_t v[KNOWN_NUMBERS])
 {
 	char *copy;
 
@@ -70,12 +80,15 @@ static int known_append(struct work_known *k, const char *path, const uint64_t v
 	copy = strdup(path);
 	if (!copy)
 		return -ENOMEM;
-	k->v[k->n] = (struct known_file){ copy, v[0], v[1], v[2], k->n };
+	k->v[k->n] = (struct known_file){ copy, v[0], v[1], v[2], v[3], k->n };
 	k->n++;
 	return 0;
 }
 
-/* Lines are "<ino>,<ctime>,<size> <path>"; a damaged file is as good as none. */
+/*
+ * Lines are "<ino>,<ctime>,<size>,<mode> <path>", without the mode in older works; a
+ * damaged file is as good as none.
+ */
 static int known_parse(struct work_known *k, char *text, size_t n)
 {
 	char *at = text, *key, *path;
@@ -83,11 +96,13 @@ static int known_parse(struct work_known *k, char *text, size_t n)
 	int r;
 
 	while ((r = record_next(&at, text + n, &key, &path)) > 0) {
-		uint64_t v[3];
+		uint64_t v[KNOWN_NUMBERS] = { 0 };
 
-		for (int i = 0; i < 3; i++) {
+		for (int i = 0; i < KNOWN_NUMBERS; i++) {
 			char *field = strsep(&key, ",");
 
+			if (!field && i == 3)
+				break;
 			if (!field || parse_u64(field, UINT64_MAX, &v[i], &ignored) < 0)
 				return -EBADMSG;
 		}
@@ -133,15 +148,20 @@ static void known_sort(struct work_known *k)
 		k->v[i].order = i;
 }
 
+static int known_append_stat(struct work_known *k, const char *path,
+			     const struct stat *st)
+{
+	return known_append(k, path,
+			    (uint64_t[KNOWN_NUMBERS]){ st->st_ino, stat_ctime_ns(st),
+						       (uint64_t)st->st_size,
+						       st->st_mode });
+}
+
 int known_add(struct work *w, const char *path, const struct stat *st)
 {
 	struct work_known *k = known_load(w);
 
-	if (!k)
-		return -ENOMEM;
-	return known_append(
-		k, path,
-		(uint64_t[3]){ st->st_ino, stat_ctime_ns(st), (uint64_t)st->st_size });
+	return k ? known_append_stat(k, path, st) : -ENOMEM;
 }
 
 int known_save(struct work *w)
@@ -153,27 +173,34 @@ int known_save(struct work *w)
 		return -ENOMEM;
 	known_sort(k);
 	for (size_t i = 0; i < k->n; i++) {
-		char key[72];
+		char key[96];
 
-		(void)snprintf(key, sizeof(key), "%llu,%llu,%llu",
+		(void)snprintf(key, sizeof(key), "%llu,%llu,%llu,%llu",
 			       (unsigned long long)k->v[i].ino,
 			       (unsigned long long)k->v[i].ctime_ns,
-			       (unsigned long long)k->v[i].size);
+			       (unsigned long long)k->v[i].size,
+			       (unsigned long long)k->v[i].mode);
 		record_line(&b, key, k->v[i].path);
 	}
 	return b.failed ? -ENOMEM
 			: work_file_replace(w->dir_fd, "known", b.data, b.len, true);
 }
 
-static bool known_has(struct work *w, const char *path, const struct stat *st)
+static const struct known_file *known_find(struct work *w, const char *path)
 {
 	struct work_known *k = known_load(w);
-	const struct known_file key = { .path = (char *)(uintptr_t)path }, *f;
+	const struct known_file key = { .path = (char *)(uintptr_t)path };
 
 	if (!k || k->n == 0)
-		return false;
+		return NULL;
 	known_sort(k);
-	f = bsearch(&key, k->v, k->n, sizeof(*k->v), known_compare);
+	return bsearch(&key, k->v, k->n, sizeof(*k->v), known_compare);
+}
+
+static bool known_has(struct work *w, const char *path, const struct stat *st)
+{
+	const struct known_file *f = known_find(w, path);
+
 	return f && f->ino == st->st_ino && f->ctime_ns == stat_ctime_ns(st) &&
 	       f->size == (uint64_t)st->st_size;
 }
@@ -208,7 +235,7 @@ static bool known_differs(struct work *w, const char *path, const struct stat *s
 	if (!known_is_newer(w, &now.st) || known_has(w, path, &now.st))
 		return false;
 	return change_same(&copy, &now) != 1 ||
-	       ((copy.st.st_mode ^ now.st.st_mode) & S_IXUSR);
+	       ((copy.st.st_mode ^ now.st.st_mode) & 07777);
 }
 
 bool known_touched(struct work *w, const char *path, const struct stat *st)
@@ -216,4 +243,52 @@ bool known_touched(struct work *w, const char *path, const struct stat *st)
 	if (w->mode == WORK_COPY)
 		return known_differs(w, path, st);
 	return known_is_newer(w, st) && !known_has(w, path, st);
+}
+
+mode_t known_mode(struct work *w, const char *path, const struct stat *st)
+{
+	const struct known_file *f;
+
+	/* The lower directory is a copy, which the user does not change. */
+	if (w->mode == WORK_COPY || !known_is_newer(w, st))
+		return st->st_mode;
+	f = known_find(w, path);
+	if (f && !S_ISDIR(st->st_mode) && known_has(w, path, st))
+		return st->st_mode;
+	return f && (f->mode & S_IFMT) == (st->st_mode & S_IFMT) ? (mode_t)f->mode : 0;
+}
+
+/*
+ * Sorting after each file would take too long, so these wait until known_note_save().
+ */
+int known_note(struct work *w, const char *path, const struct stat *st)
+{
+	struct work_known *k = known_load(w);
+
+	if (!k)
+		return -ENOMEM;
+	if (w->mode == WORK_COPY || known_is_newer(w, st) || known_find(w, path))
+		return 0;
+	if (!k->notes)
+		k->notes = calloc(1, sizeof(*k->notes));
+	return k->notes ? known_append_stat(k->notes, path, st) : -ENOMEM;
+}
+
+int known_note_save(struct work *w)
+{
+	struct work_known *k = known_load(w);
+	struct work_known *notes = k ? TAKE_PTR(k->notes) : NULL;
+	int r = 0;
+
+	if (!notes)
+		return k ? 0 : -ENOMEM;
+	for (size_t i = 0; r == 0 && i < notes->n; i++) {
+		const struct known_file *f = &notes->v[i];
+
+		r = known_append(k, f->path,
+				 (uint64_t[KNOWN_NUMBERS]){ f->ino, f->ctime_ns, f->size,
+							    f->mode });
+	}
+	known_free(notes);
+	return r < 0 ? r : known_save(w);
 }

@@ -7,6 +7,10 @@
  * a child enters a user namespace in which the user is root and the subordinate ids are
  * mapped, and gives all these files to the user. It has no other privileges. It works on
  * changes that no sandbox uses at the time.
+ *
+ * A file that denied access to its owner gets another mode. The attribute REACH_MODE says
+ * what it was, and which mode it got; if it has another one now, a sandbox has changed it
+ * since then. A sandbox may forge the attribute, but can just as well change the mode.
  */
 #include "work/reach.h"
 
@@ -17,6 +21,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -25,16 +30,39 @@
 #include "work/files_internal.h"
 #include "work/work_internal.h"
 
+#define REACH_MODE "user.warren.mode"
+#define REACH_MARK "reached" /* in the work's directory: files may have REACH_MODE */
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
 static void reach_dir(int parent, const char *name, unsigned depth);
 
 /* fchmod(2) refuses a descriptor with O_PATH, and others cannot be opened yet. */
-static int reach_chmod(int file, mode_t mode)
+static int reach_chmod(int file, mode_t old, mode_t mode)
 {
-	char path[64];
+	char path[64], modes[16];
+	int n = snprintf(modes, sizeof(modes), "%04o %04o", old & 0777, mode & 0777);
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	if ((old ^ mode) & 0777 && setxattr(path, REACH_MODE, modes, (size_t)n, 0) < 0)
+		return -1;
 	return chmod(path, mode);
+}
+
+void reach_mode(const struct work *w, int dir, const char *name, struct stat *st)
+{
+	char path[NAME_MAX + 64], modes[10] = "", *end;
+	mode_t old, new;
+
+	if (geteuid() == 0 || (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)) ||
+	    faccessat(w->dir_fd, REACH_MARK, F_OK, 0) < 0)
+		return;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir, name);
+	if (lgetxattr(path, REACH_MODE, modes, sizeof(modes) - 1) != 9)
+		return;
+	old = (mode_t)strtoul(modes, &end, 8);
+	new = *end == ' ' ? (mode_t)strtoul(end + 1, &end, 8) : 01000;
+	if (!*end && new == (st->st_mode & 0777))
+		st->st_mode = (st->st_mode & ~(mode_t)0777) | (old & 0777);
 }
 
 /*
@@ -58,7 +86,7 @@ static void reach_one(int dir, const char *name, unsigned depth)
 	    fchownat(file, "", 0, 0, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (need && (st.st_uid != 0 || st.st_gid != 0 || (st.st_mode & need) != need) &&
-	    reach_chmod(file, (st.st_mode & 07777) | need) < 0)
+	    reach_chmod(file, st.st_mode, (st.st_mode & 07777) | need) < 0)
 		return;
 	close_p(&file); /* directories may be deep */
 	if (S_ISDIR(st.st_mode) && depth < CHANGES_DEPTH_MAX)
@@ -112,6 +140,9 @@ static int reach_locked(struct work *w, struct warren_error *err)
 	maps.n_gid = reach_map(maps.gid, "/etc/subgid", getegid());
 	if (maps.n_uid != maps.n_gid)
 		maps.n_uid = maps.n_gid = 1;
+	r = work_file_replace(w->dir_fd, REACH_MARK, "", 0, false);
+	if (r < 0)
+		return error_errno(err, -r, "create '%s/%s'", w->dir, REACH_MARK);
 	if (writes < 0 || pipe2(begin, O_CLOEXEC) < 0)
 		return error_errno(err, writes < 0 ? -writes : errno, "open the changes");
 	pid = ns_clone(CLONE_NEWUSER, NS_CGROUP_SAME, &pidfd);

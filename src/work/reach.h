@@ -3,6 +3,8 @@
 #ifndef WORK_REACH_H
 #define WORK_REACH_H
 
+#include <sys/stat.h>
+
 #include "work/work.h"
 
 /*
@@ -10,5 +12,11 @@
  * the caller then tries again. -EACCES: there is nothing that can be done.
  */
 int work_reach(struct work *w, struct warren_error *err) MUST_CHECK;
+
+/*
+ * Set the mode in @st, the status of the sandbox's file @name in @dir, to that which it
+ * had before work_reach() changed it.
+ */
+void reach_mode(const struct work *w, int dir, const char *name, struct stat *st);
 
 #endif /* WORK_REACH_H */

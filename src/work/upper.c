@@ -291,6 +291,22 @@ int upper_restore(struct work *w, const char *path)
 	return r;
 }
 
+int upper_restore_mode(struct work *w, const char *path)
+{
+	AUTO_CLOSE int upper = changes_upper(w), lower = changes_lower(w), dir = -1;
+	char at[48];
+	struct stat st;
+	int r = upper < 0 ? upper : lower < 0 ? lower : beneath_stat(lower, path, &st);
+
+	if (r < 0)
+		return r;
+	dir = beneath_dir(upper, path, O_PATH);
+	if (dir < 0)
+		return dir == -ENOENT ? 0 : dir;
+	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", dir);
+	return chmod(at, st.st_mode & 07777) < 0 ? -errno : 0;
+}
+
 bool upper_has_dir(int upper, int lower, const char *path)
 {
 	struct upper_dirs d CLEANUP(upper_close) = { upper_open(upper, "."),

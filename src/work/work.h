@@ -11,6 +11,8 @@
  *	unprepared exists until the command can start
  *	copy/      mode WORK_COPY: the copy of the project, which is then the lower layer
  *	base/      contents of files before the sandbox changed them (base.h)
+ *	known      files that an accept wrote, and modes of others (known.c)
+ *	reached    exists if files in writes/upper may have another mode now (reach.h)
  *	conflicts/ files of the last accept that could not be merged (accept.h)
  *	journal    an accept that has begun (journal.h)
  *

@@ -84,6 +84,41 @@ def summaries_list_every_change():
         eq((by["run.sh"]["old_mode"], by["run.sh"]["new_mode"]), ("100644", "100755"))
 
 
+@test
+@needs_root
+def modes_that_git_does_not_know_are_shown():
+    with project() as p:
+        fill(p)
+        os.mkdir(f"{p.path}/d", 0o755)
+        p.put("private", b"1\n")
+        wid = p.work("chmod 600 private; chmod 700 d run.sh; chmod 640 a.c; echo 1 >>a.c; umask 0; echo 2 >all; mkdir open; "
+                     "echo 3 >set; chmod 4755 set; chmod 755 data")
+        stat = p.warren("diff", wid, "--stat").stdout.decode()
+        for pattern in (r"private +\| mode 0644 -> 0600\n", r" M d +\| directory, mode 0755 -> 0700\n", r"a\.c +\| +1 \+ mode 0644 -> 0640\n",
+                        r"all +\| +1 \+ mode 0666\n", r"open +\| directory, mode 0777\n", r"data +\| now executable, mode 0644 -> 0755\n",
+                        r"run\.sh +\| now executable, mode 0644 -> 0700", r"set +\| +1 \+ mode 4755 \[needs --allow set-id\]\n"):
+            ok(re.search(pattern, stat), f"{pattern}: {stat}")
+        by = {c["path"]: c for c in json.loads(p.warren("diff", wid, "--json").stdout)["changes"]}
+        eq([by["private"][k] for k in ("kind", "old_mode", "new_mode")], ["mode", "100644", "100600"])
+        eq([by["d"][k] for k in ("kind", "old_mode", "new_mode")], ["mode", "040755", "040700"])
+        # A patch has what git can say, and git applies it.
+        out = p.warren("diff", wid, "--patch")
+        ok(b"b/private" not in out.stdout and b"b/run.sh\nold mode 100644\nnew mode 100755\n" in out.stdout, out.stdout)
+        ok(b"changes are not shown, because a patch cannot contain them" in out.stderr, out.stderr)
+        p.sh(f"mkdir {p.top}/applied; cp -a . {p.top}/applied")
+        p.sh("git apply", cwd=f"{p.top}/applied", data=out.stdout)
+        eq(os.stat(f"{p.top}/applied/run.sh").st_mode & 0o777, 0o755)
+        accepted = p.warren("accept", wid)
+        ok(b"--allow set-id" in accepted.stderr and b"1 change is left" in accepted.stdout, accepted)
+        eq([os.stat(f"{p.path}/{n}").st_mode & 0o7777 for n in ("private", "d", "run.sh", "a.c", "all", "open", "set", "data")],
+           [0o600, 0o700, 0o700, 0o640, 0o666, 0o777, 0o755, 0o755])
+        again = p.warren("accept", wid, status=125)
+        ok(b"nothing to accept" in again.stderr and b"--allow set-id" in again.stderr, again)
+        eq(p.works(), [wid])
+        p.warren("accept", wid, "--allow", "set-id")
+        eq((p.works(), os.stat(f"{p.path}/set").st_mode & 0o7777), ([], 0o4755))
+
+
 def change(r, name):
     """Returns a command that changes the file @name in some way."""
     q = shlex.quote(f"./{name}")

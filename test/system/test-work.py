@@ -68,6 +68,36 @@ def all_changes_can_be_accepted_or_discarded(u):
 
 
 @each_user
+def modes_are_exact_in_both_directions(u):
+    modes = {"private": 0o600, "run": 0o750, "all": 0o666, "ro": 0o444, "none": 0o400}
+    for name, mode in modes.items():
+        spill(f"{u.project}/{name}", "1\n")
+        os.chmod(f"{u.project}/{name}", mode)
+    dirs = {"d": 0o700, "setgid": 0o2775, "sticky": 0o1777, "closed": 0o555}
+    for name, mode in dirs.items():
+        os.mkdir(f"{u.project}/{name}")
+        spill(f"{u.project}/{name}/f", "1\n")
+        spill(f"{u.project}/{name}/.env", "1\n")  # is hidden
+        os.chmod(f"{u.project}/{name}/f", 0o640)
+    u.own()
+    for name, mode in dirs.items():
+        os.chmod(f"{u.project}/{name}", mode)
+    seen = u.work("sh", "-c", "stat -c '%n %a' * | sort; for d in d setgid sticky closed; do echo 2 >>$d/f; touch $d/.; done;"
+                  "for f in private run all ro none; do cp $f x; cat x >$f; done; rm x", options=["--name", "w"]).stdout.decode()
+    eq(dict(line.split() for line in seen.splitlines()), {n: f"{m:o}" for n, m in {**modes, **dirs}.items()})
+    eq(u.warren("diff", "w", "--name-status").stdout, b"".join(b"M\t%s/f\n" % n for n in (b"closed", b"d", b"setgid", b"sticky")),
+       "what was only copied has no other mode")
+    u.work("sh", "-c", "chmod 640 private; chmod 711 d; chmod 755 closed; chmod 644 all none; umask 027; mkdir new setgid/new; echo 3 >new/f",
+           options=["--resume", "w"])
+    p = u.warren("accept", "w")
+    eq(p.returncode, 0, f"{p}")
+    want = {**modes, **dirs, "closed": 0o755, "private": 0o640, "d": 0o711, "all": 0o644, "none": 0o644, "new": 0o750, "new/f": 0o640,
+            "setgid/new": 0o2750, "setgid/f": 0o640}
+    eq({n: oct(os.stat(f"{u.project}/{n}").st_mode & 0o7777) for n in want}, {n: oct(m) for n, m in want.items()})
+    eq(u.works(), [])
+
+
+@each_user
 def the_project_is_made_ready_once(u):
     spill(f"{u.project}/setup.sh", "#!/bin/sh\ntouch ready /root/tool\ndate +%N >stamp\n")
     spill(f"{u.project}/.gitignore", "/ready\n/stamp\n")

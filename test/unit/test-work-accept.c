@@ -584,7 +584,7 @@ TEST(attributes_of_the_users_files_stay)
 	upper(w, "echo 2 >a && chmod 777 a && mkdir new && echo n >new/n");
 	EQ(accept_paths(w, NULL), 0);
 	EQ(stat(in("p/a"), &st), 0);
-	EQ(st.st_mode & 07777, 0705);
+	EQ(st.st_mode & 07777, 0777);
 	EQ(st.st_uid, old.st_uid);
 	EQ(st.st_gid, old.st_gid);
 	EQ(getxattr(in("p/a"), "user.mark", value, sizeof(value)), 3);
@@ -623,13 +623,16 @@ static void as_ordinary_user(void)
 	shell("echo 1 >p/mine/a");
 	w = start();
 	shell("cd '%s/writes/upper' && mkdir -p closed/below mine && echo 2 >mine/a && "
-	      "echo x >closed/below/x && chmod 0 closed/below/x closed/below closed mine/a",
+	      "echo x >closed/below/x && chmod 0 closed/below/x closed mine/a",
 	      w->dir);
 	STREQ(left(w), "A closed/below/x|M mine/a|");
 	EQ(accept_paths(w, NULL), 0);
-	shell("test $(cat p/closed/below/x) = x -a $(cat p/mine/a) = 2 -a "
-	      "$(stat -c %%a p/mine/a) = 644");
+	shell("test $(stat -c %%a p/closed) = 0 -a $(stat -c %%a p/mine/a) = 0");
+	shell("chmod 700 p/closed");
 	STREQ(left(w), "");
+	shell("test $(stat -c %%a p/closed/below/x) = 0 && "
+	      "chmod 600 p/closed/below/x p/mine/a && test $(cat p/closed/below/x) = x -a "
+	      "$(cat p/mine/a) = 2");
 	EQ(work_remove(TAKE_PTR(w), &err), 0);
 }
 

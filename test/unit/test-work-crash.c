@@ -451,7 +451,8 @@ TEST(what_fails_after_the_last_change_is_done_later)
 	shell("cd p && echo 1 >a && echo 1 >b");
 	w = start();
 	shell("cd '%s/writes/upper' && echo 2 >a && echo 2 >b", w->dir);
-	(void)snprintf(command, sizeof(command), "mkdir -p '%s/known/x'", w->dir);
+	(void)snprintf(command, sizeof(command),
+		       "rm -f '%s/known'; mkdir -p '%s/known/x'", w->dir, w->dir);
 	fault = command;
 	accept_step_hook = fault_at_done;
 	EQ(accept_paths(w, "a"), 0);

@@ -51,6 +51,7 @@ static void ask_print(struct buf *out)
 
 static void ask_put_headline(const struct choose_ask *a, struct buf *out)
 {
+	AUTO_BUF struct buf mode = BUF_INIT(128);
 	const struct change *c = a->f->change;
 
 	buf_puts(out, a->colors ? a->colors->meta : "");
@@ -61,12 +62,11 @@ static void ask_put_headline(const struct choose_ask *a, struct buf *out)
 		buf_puts(out, ")");
 	}
 	buf_printf(out, ": %s", change_kind_name(c->kind));
-	if (S_ISREG(c->old_mode) && S_ISREG(c->new_mode) &&
-	    ((c->old_mode ^ c->new_mode) & S_IXUSR))
-		buf_puts(out, c->new_mode & S_IXUSR ? ", now executable"
-						    : ", no longer executable");
-	if (!c->old_mode && S_ISREG(c->new_mode) && (c->new_mode & S_IXUSR))
-		buf_puts(out, ", executable");
+	show_mode(c, &mode);
+	if (mode.len) {
+		buf_puts(out, ", ");
+		buf_add(out, mode.data, mode.len);
+	}
 	if (c->touched)
 		buf_puts(out, ", and you changed it, too");
 	buf_puts(out, a->colors ? a->colors->reset : "");
@@ -99,9 +99,11 @@ static void ask_put_sizes(const struct change *c, struct buf *out)
 {
 	char was[HUMAN_MAX], is[HUMAN_MAX];
 
+	if (c->kind == CHANGE_MODE || c->kind == CHANGE_RENAMED)
+		return;
 	if (S_ISDIR(c->old_mode | c->new_mode))
 		buf_puts(out, "An empty directory\n");
-	else if (c->kind != CHANGE_MODE && c->kind != CHANGE_RENAMED)
+	else
 		buf_printf(out, "Binary contents: %s -> %s\n",
 			   c->old_mode ? human_size(c->old_size, was) : "nothing",
 			   c->new_mode ? human_size(c->new_size, is) : "nothing");

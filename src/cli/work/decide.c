@@ -25,7 +25,13 @@ int decide_all(const struct changes *changes, const struct accept_options *o,
 		return error_errno(err, ENOMEM, "list changes");
 	for (size_t i = 0; i < changes->n; i++) {
 		const struct change *c = &changes->v[i];
-		unsigned missing = c->guard & ~o->allow & ~(unsigned)GUARD_SETID;
+		unsigned missing = c->guard & ~o->allow;
+
+		/* Only the bits are left; unless they are all, the rest is accepted. */
+		if ((missing & GUARD_SETID) && !c->tree && (!c->ignored || o->ignored))
+			left.guards |= GUARD_SETID;
+		if (!change_is_set_id_only(c))
+			missing &= ~(unsigned)GUARD_SETID;
 
 		if (show_is_repository(c)) {
 			left.repository = true;

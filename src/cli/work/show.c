@@ -68,6 +68,9 @@ static bool show_is_git_path(const char *path)
 
 bool show_in_patch(const struct change *c)
 {
+	/* Of the mode, git knows only whether a file is executable. */
+	if (c->kind == CHANGE_MODE && !((c->old_mode ^ c->new_mode) & S_IXUSR))
+		return false;
 	return !c->tree && show_side_in_patch(c->old_mode) &&
 	       show_side_in_patch(c->new_mode) && (c->old_mode || c->new_mode) &&
 	       !show_is_git_path(c->path) && (!c->from || !show_is_git_path(c->from));
@@ -237,6 +240,44 @@ static void show_sizes(const struct change *c, struct buf *out)
 			   human_size(c->new_size, is));
 }
 
+/* Has git a name for the mode? It has one for links, and none for directories. */
+static bool show_is_git_mode(mode_t mode)
+{
+	return S_ISLNK(mode) ||
+	       (S_ISREG(mode) && ((mode & 07777) == 0644 || (mode & 07777) == 0755)) ||
+	       (S_ISDIR(mode) && (mode & 07777) == 0755);
+}
+
+void show_mode(const struct change *c, struct buf *out)
+{
+	mode_t old = c->old_mode, new = c->new_mode;
+
+	if (old && new && (old & S_IFMT) == (new &S_IFMT)) {
+		if (old == new)
+			return;
+		buf_puts(out, !S_ISREG(new) || !((old ^ new) & S_IXUSR) ? ""
+			      : new &S_IXUSR ? "now executable, "
+					     : "no longer executable, ");
+		buf_printf(out, "mode %04o -> %04o", old & 07777, new & 07777);
+	} else if (new && !show_is_git_mode(new)) {
+		buf_printf(out, "mode %04o", new & 07777);
+	} else if (S_ISREG(new) && (new &S_IXUSR)) {
+		buf_puts(out, "executable");
+	}
+}
+
+/* The mode, after @before, if there is something to say about it. */
+static void show_mode_after(const struct change *c, const char *before, struct buf *out)
+{
+	AUTO_BUF struct buf mode = BUF_INIT(128);
+
+	show_mode(c, &mode);
+	if (mode.len) {
+		buf_puts(out, before);
+		buf_add(out, mode.data, mode.len);
+	}
+}
+
 static void show_row(const struct change *c, const struct show_sums *sums, size_t names,
 		     unsigned width, const struct unified_colors *colors, struct buf *out)
 {
@@ -259,18 +300,17 @@ static void show_row(const struct change *c, const struct show_sums *sums, size_
 	if (c->binary) {
 		buf_puts(out, "binary ");
 		show_sizes(c, out);
-	} else if (c->kind == CHANGE_MODE) {
-		buf_puts(out, c->new_mode & S_IXUSR ? "now executable"
-						    : "no longer executable");
+		show_mode_after(c, ", ", out);
 	} else if (S_ISDIR(c->new_mode | c->old_mode)) {
 		buf_puts(out, "directory");
+		show_mode_after(c, ", ", out);
+	} else if (c->kind == CHANGE_MODE) {
+		show_mode(c, out);
 	} else {
 		buf_printf(out, "%*zu ", NUMBER_WIDTH - 1,
 			   c->lines_added + c->lines_removed);
 		show_graph(c, sums->most, room, colors, out);
-		if (c->kind == CHANGE_MODIFIED && ((c->old_mode ^ c->new_mode) & S_IXUSR))
-			buf_puts(out, c->new_mode & S_IXUSR ? " now executable"
-							    : " no longer executable");
+		show_mode_after(c, " ", out);
 	}
 	show_notes(c, out);
 	buf_puts(out, "\n");
