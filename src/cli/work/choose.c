@@ -94,7 +94,7 @@ void choose_release(struct choose_file *f)
 	for (size_t i = 1; i < f->n; i++)
 		if (f->states[i] != f->states[0])
 			return;
-	if (f->was_edited)
+	if (f->was_edited || f->leaves_mode)
 		return;
 	change_side_done(&f->old);
 	change_side_done(&f->new);
@@ -259,7 +259,7 @@ int choose_items(struct choose *c, struct choose_items *ret, struct warren_error
 		item->change = f->change;
 		if (f->seen[0] && c->work->mode != WORK_COPY)
 			item->seen = f->seen;
-		if (!f->whole && (yes < f->n || f->was_edited)) {
+		if (!f->whole && (yes < f->n || f->was_edited || f->leaves_mode)) {
 			for (size_t k = 0; k < f->n; k++)
 				f->patch.v[k].skip = f->states[k] != CHOOSE_YES;
 			item->hunks = &f->patch;

@@ -19,8 +19,10 @@ struct choose_file {
 	struct change_side old, new;
 	char seen[ACCEPT_SUM_SIZE]; /* "": the decision does not depend on .old */
 	struct text_lines old_lines;
-	bool whole;      /* there is only one part: the whole change */
-	bool was_edited; /* then the hunks are not those of the difference */
+	bool whole;       /* there is only one part: the whole change */
+	bool was_edited;  /* then the hunks are not those of the difference */
+	bool leaves_mode; /* only hunks were chosen, not the change of the mode */
+	unsigned halves;  /* of a change of type that a patch has: 1 removed, 2 added */
 	struct patch
 		patch; /* also if .whole, to show the difference; may have no hunks */
 	enum choose_state *states; /* of each part */

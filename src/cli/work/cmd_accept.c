@@ -9,6 +9,7 @@
 #include "cli/common_options.h"
 #include "cli/work/commands.h"
 #include "cli/work/decide.h"
+#include "cli/work/input.h"
 #include "cli/work/select.h"
 #include "cli/work/show.h"
 #include "work/commits.h"
@@ -17,47 +18,36 @@ struct decide_options {
 	bool hunks, as_commits, ignored, force, quiet, json;
 	unsigned allow;
 	enum accept_conflicts conflicts;
+	struct decide_wanted wanted;
 };
 
 #define FIELD(name) offsetof(struct decide_options, name)
 
 static int decide_opt_allow(void *field, const char *value, struct warren_error *err)
 {
-	enum change_guard guard;
-	unsigned *allow = field;
-	int r = change_guard_parse(value, &guard, err);
-
-	if (r < 0)
-		return r;
-	if (guard == GUARD_DEVICE)
-		return error_set(err, EINVAL,
-				 "'%s' is never accepted: use git, set-id, link or "
-				 "hidden",
-				 value);
-	*allow |= guard;
-	return 0;
+	return decide_parse_allow(value, field, err);
 }
 
 static int decide_opt_conflicts(void *field, const char *value, struct warren_error *err)
 {
-	static const char *const names[] = {
-		[ACCEPT_STOP] = "stop",
-		[ACCEPT_SKIP] = "skip",
-		[ACCEPT_MARKERS] = "markers",
-		[ACCEPT_THEIRS] = "theirs",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcmp(value, names[i]) == 0) {
-			*(enum accept_conflicts *)field = (enum accept_conflicts)i;
-			return 0;
-		}
-	return error_set(err, EINVAL, "'%s' is not stop, skip, markers or theirs", value);
+	return decide_parse_conflicts(value, field, err);
 }
+
+#define OPT_PATCH                                                                  \
+	NULL, "patch", 0, "FILE", "picked.patch",                                  \
+		"only what this part of the output of 'warren diff --patch' has, " \
+		"'-': standard input",                                             \
+		opt_text, FIELD(wanted.patch)
+#define OPT_PATHS_FROM                                                              \
+	NULL, "paths-from", 0, "FILE", "paths",                                     \
+		"only these paths: each ends with a NUL byte, '-': standard input", \
+		opt_text, FIELD(wanted.paths_from)
 
 static const struct opt accept_table[] = {
 	{ NULL, "hunks", 'p', NULL, NULL, "choose file by file and hunk by hunk",
 	  opt_flag, FIELD(hunks) },
+	{ OPT_PATCH },
+	{ OPT_PATHS_FROM },
 	{ NULL, "as-commits", 0, NULL, NULL,
 	  "get the commits of the sandbox, as branch warren/NAME", opt_flag,
 	  FIELD(as_commits) },
@@ -79,6 +69,8 @@ static const struct opt accept_table[] = {
 static const struct opt reject_table[] = {
 	{ NULL, "hunks", 'p', NULL, NULL, "choose file by file and hunk by hunk",
 	  opt_flag, FIELD(hunks) },
+	{ OPT_PATCH },
+	{ OPT_PATHS_FROM },
 	{ NULL, OPT_QUIET("print only problems", FIELD(quiet)) },
 	{ NULL, OPT_JSON("print the result as one JSON object", FIELD(json)) },
 };
@@ -86,10 +78,16 @@ static const struct opt reject_table[] = {
 /* clang-format off */
 static const struct opt_conflict accept_conflict_table[] = {
 	{ "hunks", "as-commits", "commits are taken over as a whole" },
+	{ "patch", "as-commits", "commits are taken over as a whole" },
+	{ "paths-from", "as-commits", "commits are taken over as a whole" },
 	{ "hunks", "json", "a terminal is needed to choose hunks" },
+	{ "hunks", "patch", "the patch says which hunks" },
+	{ "patch", "paths-from", "the patch says which files" },
 };
 static const struct opt_conflict reject_conflict_table[] = {
 	{ "hunks", "json", "a terminal is needed to choose hunks" },
+	{ "hunks", "patch", "the patch says which hunks" },
+	{ "patch", "paths-from", "the patch says which files" },
 };
 /* clang-format on */
 
@@ -101,14 +99,22 @@ static int decide_fail(const struct command *cmd, const struct warren_error *err
 
 /* Let the user choose hunks, and accept or reject them. */
 static int decide_choose(const struct command *cmd, struct decide *d,
-			 const struct changes *changes, const char *verb, bool accept)
+			 const struct decide_wanted *wanted, bool accept)
 {
+	AUTO_CHANGES struct changes changes = { 0 };
 	AUTO_CHOOSE_ITEMS struct choose_items items = { 0 };
 	AUTO_CHOOSE struct choose c = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = choose_make(d->work, changes, d->options.ignored || !accept, verb, &c,
-			    &err);
+	AUTO_PATHS struct input_paths paths = { 0 };
+	int r = input_paths(wanted->paths_from, wanted->paths, &paths, &err);
 
+	if (r == 0)
+		r = select_changes(d->work, paths.v,
+				   d->options.ignored ? CHANGES_EXPAND : 0, &changes,
+				   &err);
+	if (r == 0)
+		r = choose_make(d->work, &changes, d->options.ignored || !accept,
+				accept ? "Accept" : "Reject", &c, &err);
 	if (r == 0)
 		r = choose_run(&c, &err);
 	if (r == 0) {
@@ -156,110 +162,111 @@ static int accept_commits(const struct command *cmd, struct work *w,
 	return message_print(cmd->name, &out);
 }
 
-/* Accept all changes at the paths that the options permit. */
-static int accept_all(const struct command *cmd, struct decide *d,
-		      const struct changes *changes, bool named)
+/* Accept the changes that are wanted and that the options permit. */
+static int accept_wanted(const struct command *cmd, struct decide *d,
+			 const struct decide_wanted *wanted)
 {
-	AUTO_CHOOSE_ITEMS struct choose_items items = { 0 };
+	AUTO_DECIDE_FOUND struct decide_found found = { 0 };
+	const bool named = wanted->paths[0] || wanted->paths_from || wanted->patch;
 	struct warren_error err = WARREN_ERROR_INIT;
-	struct decide_left left = { 0 };
 	int status;
 
-	if (decide_all(changes, &d->options, &items, &left, &err) < 0)
+	if (decide_find(d->work, wanted, &d->options, &found, &err) < 0)
 		return decide_fail(cmd, &err);
-	if (!items.n && !d->json) {
-		decide_print_left(d, &left);
+	if (!found.items.n && !d->json) {
+		decide_print_left(d, &found.left);
 		message_say(cmd->name, "there is nothing to accept");
-		return named || left.guarded ? STATUS_FAILED : 0;
+		return named || found.left.guarded ? STATUS_FAILED : 0;
 	}
-	status = decide_accept(d, &items);
+	status = decide_accept(d, &found.items);
 	if (status == 0 || status == DECIDE_CONFLICTS)
-		decide_print_left(d, &left);
+		decide_print_left(d, &found.left);
+	return status;
+}
+
+/* Open the work, and complete what is wanted of it. */
+static int decide_open(const struct command *cmd, char **words, struct decide_options *o,
+		       struct work **ret)
+{
+	struct warren_error err = WARREN_ERROR_INIT;
+
+	o->wanted.paths = words[0] ? words + 1 : words;
+	if ((o->as_commits || o->wanted.patch) && o->wanted.paths[0]) {
+		(void)error_set(&err, EINVAL, "%s takes no paths",
+				o->as_commits ? "--as-commits" : "--patch");
+		return decide_fail(cmd, &err);
+	}
+	if (select_work(words[0], true, ret, &err) < 0)
+		return decide_fail(cmd, &err);
+	return 0;
+}
+
+static int decide_close(struct decide *d, int status)
+{
+	if (status == STATUS_FAILED)
+		d->work = work_close(d->work);
+	else
+		decide_finish(d);
 	return status;
 }
 
 static int cmd_accept(int argc, char **argv)
 {
-	struct warren_error err = WARREN_ERROR_INIT;
-	AUTO_CHANGES struct changes changes = { 0 };
 	struct decide_options o = { 0 };
 	AUTO_WORK struct work *w = NULL;
 	struct decide d = { .command = "accept" };
 	char **words = NULL;
-	int status = 0, r;
+	int status = 0;
 
 	if (!command_operands(&work_accept, argc, argv, &o, 0, 0, &words, &status))
 		return status;
-	r = select_work(words[0], true, &w, &err);
-	if (r < 0)
-		return decide_fail(&work_accept, &err);
-	if (o.as_commits && words[0] && words[1])
-		return decide_fail(
-			&work_accept,
-			&(struct warren_error){ .msg = "--as-commits takes no paths" });
+	status = decide_open(&work_accept, words, &o, &w);
+	if (status)
+		return status;
 	if (o.as_commits)
 		return accept_commits(&work_accept, w, &o);
-	r = select_changes(w, words[0] ? words + 1 : NULL, o.ignored ? CHANGES_EXPAND : 0,
-			   &changes, &err);
-	if (r < 0)
-		return decide_fail(&work_accept, &err);
 	d.options = (struct accept_options){ .allow = o.allow,
 					     .ignored = o.ignored,
 					     .conflicts = o.conflicts };
 	d.json = o.json;
 	d.quiet = o.quiet;
 	d.work = TAKE_PTR(w);
-	status = o.hunks ? decide_choose(&work_accept, &d, &changes, "Accept", true)
-			 : accept_all(&work_accept, &d, &changes, words[0] && words[1]);
-	if (status == STATUS_FAILED)
-		d.work = work_close(d.work);
-	else
-		decide_finish(&d);
-	return status;
+	return decide_close(&d, o.hunks ? decide_choose(&work_accept, &d, &o.wanted, true)
+					: accept_wanted(&work_accept, &d, &o.wanted));
 }
 
 /* ------------------------------------------------------------------ reject */
 
-static int reject_all(const struct command *cmd, struct decide *d,
-		      const struct changes *changes)
+static int reject_wanted(const struct command *cmd, struct decide *d,
+			 const struct decide_wanted *wanted)
 {
-	AUTO_CHOOSE_ITEMS struct choose_items items = { 0 };
+	AUTO_DECIDE_FOUND struct decide_found found = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
 
-	items.v = calloc(changes->n + 1, sizeof(*items.v));
-	if (!items.v)
-		return decide_fail(cmd, &(struct warren_error){ .msg = "out of memory" });
-	for (; items.n < changes->n; items.n++)
-		items.v[items.n].change = &changes->v[items.n];
-	return decide_reject(d, &items);
+	if (decide_find(d->work, wanted, NULL, &found, &err) < 0)
+		return decide_fail(cmd, &err);
+	return decide_reject(d, &found.items);
 }
 
 static int cmd_reject(int argc, char **argv)
 {
-	struct warren_error err = WARREN_ERROR_INIT;
-	AUTO_CHANGES struct changes changes = { 0 };
 	struct decide_options o = { 0 };
 	AUTO_WORK struct work *w = NULL;
 	struct decide d = { .command = "reject" };
 	char **words = NULL;
-	int status = 0, r;
+	int status = 0;
 
 	if (!command_operands(&work_reject, argc, argv, &o, 0, 0, &words, &status))
 		return status;
-	r = select_work(words[0], true, &w, &err);
-	if (r == 0)
-		r = select_changes(w, words[0] ? words + 1 : NULL, 0, &changes, &err);
-	if (r < 0)
-		return decide_fail(&work_reject, &err);
+	status = decide_open(&work_reject, words, &o, &w);
+	if (status)
+		return status;
 	d.json = o.json;
 	d.quiet = o.quiet;
 	d.work = TAKE_PTR(w);
-	status = o.hunks ? decide_choose(&work_reject, &d, &changes, "Reject", false)
-			 : reject_all(&work_reject, &d, &changes);
-	if (status == STATUS_FAILED)
-		d.work = work_close(d.work);
-	else
-		decide_finish(&d);
-	return status;
+	return decide_close(&d,
+			    o.hunks ? decide_choose(&work_reject, &d, &o.wanted, false)
+				    : reject_wanted(&work_reject, &d, &o.wanted));
 }
 
 static void decide_complete(int at, struct buf *out)

@@ -8,12 +8,14 @@
 #include "cli/common_options.h"
 #include "cli/work/commands.h"
 #include "cli/work/forward_client.h"
+#include "cli/work/input.h"
 #include "cli/work/pager.h"
 #include "cli/work/select.h"
 #include "cli/work/show.h"
 
 struct diff_options {
 	bool stat, name_only, name_status, json, patch, ignored;
+	const char *paths_from;
 };
 
 #define FIELD(name) offsetof(struct diff_options, name)
@@ -30,6 +32,9 @@ static const struct opt diff_table[] = {
 	{ NULL, "ignored", 0, NULL, NULL,
 	  "list the files that .gitignore ignores, and those of .git", opt_flag,
 	  FIELD(ignored) },
+	{ NULL, "paths-from", 0, "FILE", "paths",
+	  "only these paths: each ends with a NUL byte, '-': standard input", opt_text,
+	  FIELD(paths_from) },
 	{ NULL, OPT_JSON("print the changes as one JSON object", FIELD(json)) },
 };
 
@@ -139,6 +144,7 @@ static int cmd_diff(int argc, char **argv)
 	const char *subject = diff_subject(argc, argv);
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_CHANGES struct changes changes = { 0 };
+	AUTO_PATHS struct input_paths paths = { 0 };
 	AUTO_WORK struct work *w = NULL;
 	struct diff_options o = { 0 };
 	char **words = NULL;
@@ -152,7 +158,9 @@ static int cmd_diff(int argc, char **argv)
 	flags = (o.ignored ? CHANGES_EXPAND : 0) | (o.stat || o.json ? CHANGES_LINES : 0);
 	r = select_work(words[0], false, &w, &err);
 	if (r == 0)
-		r = select_changes(w, words[0] ? words + 1 : NULL, flags, &changes, &err);
+		r = input_paths(o.paths_from, words[0] ? words + 1 : NULL, &paths, &err);
+	if (r == 0)
+		r = select_changes(w, paths.v, flags, &changes, &err);
 	if (r == 0)
 		r = diff_print(w, &changes, &o, &err);
 	if (r == 0)

@@ -123,21 +123,28 @@ static void decide_json_conflicts(const struct accept_result *r, struct json *j)
 	json_close(j, ']');
 }
 
-static int decide_print_json(const struct decide *d, const char *key, size_t n,
-			     const struct accept_result *r)
+void decide_put_json(struct buf *out, const char *id, size_t n,
+		     const struct accept_result *r)
 {
-	AUTO_BUF struct buf out = BUF_INIT(REPORT_MAX);
-	struct json j = { .out = &out };
+	struct json j = { .out = out };
 
 	json_open(&j, NULL, '{');
-	json_str(&j, "id", d->work->id);
-	json_u64(&j, key, n);
+	json_str(&j, "id", id);
+	json_u64(&j, r ? "accepted" : "rejected", n);
 	if (r) {
 		json_u64(&j, "merged", r->merged);
 		decide_json_conflicts(r, &j);
 	}
 	json_close(&j, '}');
-	buf_puts(&out, "\n");
+	buf_puts(out, "\n");
+}
+
+static int decide_print_json(const struct decide *d, size_t n,
+			     const struct accept_result *r)
+{
+	AUTO_BUF struct buf out = BUF_INIT(REPORT_MAX);
+
+	decide_put_json(&out, d->work->id, n, r);
 	return message_print(d->command, &out);
 }
 
@@ -161,7 +168,7 @@ int decide_accept(struct decide *d, const struct choose_items *items)
 		return STATUS_FAILED;
 	}
 	if (d->json)
-		status = decide_print_json(d, "accepted", result.accepted, &result);
+		status = decide_print_json(d, result.accepted, &result);
 	else if (!d->quiet && r == 0)
 		(void)printf("%zu %s accepted%s\n", result.accepted,
 			     decide_changes(result.accepted),
@@ -183,7 +190,7 @@ int decide_reject(struct decide *d, const struct choose_items *items)
 		return STATUS_FAILED;
 	}
 	if (d->json)
-		return decide_print_json(d, "rejected", items->n, NULL);
+		return decide_print_json(d, items->n, NULL);
 	if (!d->quiet)
 		(void)printf("%zu %s rejected\n", items->n, decide_changes(items->n));
 	return 0;

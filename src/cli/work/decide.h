@@ -25,10 +25,37 @@ struct decide_left {
 	bool repository; /* the repository (".git") changed */
 };
 
+/* Which changes are meant. */
+struct decide_wanted {
+	char *const *paths;     /* at or below these; NULL or empty: all */
+	const char *paths_from; /* a file with more paths (input.h), or NULL */
+	const char *patch; /* a file with a patch of which, or NULL; excludes paths */
+};
+
+/* What decide_find() found. Items refer to it. */
+struct decide_found {
+	struct changes changes;
+	struct choose_items items;
+	struct decide_left left;
+	/* Private. */
+	struct choose choose;
+	struct patches patches;
+	struct buf patch;
+};
+
 /* Make items of all changes that the options permit to accept. */
 int decide_all(const struct changes *changes, const struct accept_options *o,
 	       struct choose_items *ret, struct decide_left *ret_left,
 	       struct warren_error *err) MUST_CHECK;
+/*
+ * Find the changes that are wanted, to accept them with the options @o, or to reject them
+ * if @o is NULL. To accept what a patch names and the options do not permit is an error
+ * of accept_changes(); other such changes are left (found.left).
+ */
+int decide_find(struct work *w, const struct decide_wanted *wanted,
+		const struct accept_options *o, struct decide_found *ret,
+		struct warren_error *err) MUST_CHECK;
+void decide_found_done(struct decide_found *f);
 /* Print how the changes that were left can be accepted. */
 void decide_print_left(const struct decide *d, const struct decide_left *left);
 
@@ -42,5 +69,16 @@ int decide_reject(struct decide *d, const struct choose_items *items);
 void decide_finish(struct decide *d);
 /* Print what is in conflict. */
 void decide_print_conflicts(const struct decide *d, const struct accept_result *r);
+/* Write the result as `--json` does; @r NULL: changes were rejected. */
+void decide_put_json(struct buf *out, const char *id, size_t n,
+		     const struct accept_result *r);
+
+/* The words of --conflicts and --allow. */
+int decide_parse_conflicts(const char *word, enum accept_conflicts *ret,
+			   struct warren_error *err) MUST_CHECK;
+int decide_parse_allow(const char *word, unsigned *allow,
+		       struct warren_error *err) MUST_CHECK;
+
+#define AUTO_DECIDE_FOUND CLEANUP(decide_found_done)
 
 #endif /* CLI_WORK_DECIDE_CHANGES_H */
