@@ -131,7 +131,7 @@ static int setup_project(const struct setup_cli_options *o, const char *path,
 		r = work_create(
 			&(struct work_options){ .project = project, .unlisted = true },
 			&w, err);
-	if (r < 0)
+	if (r < 0 || !w)
 		return r;
 	r = setup_project_in(o, w, err);
 	if (work_remove(w, &left) < 0)

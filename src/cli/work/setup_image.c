@@ -21,8 +21,6 @@
 #include "image/store.h"
 #include "setup/tree.h"
 
-extern char **environ;
-
 /* ----------------------------------------------------------- identification */
 
 /* What changes when packages are installed or upgraded. */

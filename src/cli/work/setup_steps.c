@@ -24,7 +24,7 @@
 #include "cli/work/setup_run.h"
 #include "cli/work/work_run.h"
 
-#define TAIL_SIZE  16384
+#define TAIL_SIZE  ((size_t)16384)
 #define TAIL_LINES 20
 #define TICK_MS    1000
 
@@ -32,10 +32,9 @@
  * A shell that waits for its command in the foreground would notice a signal only after
  * the end of the command.
  */
-#define STEP_WAIT                                    \
-	"\"$@\" &\n"                                 \
-	"trap 'exit 129' HUP; trap 'exit 130' INT\n" \
-	"trap 'exit 143' TERM; wait $!"
+static const char step_wait[] = "\"$@\" &\n"
+				"trap 'exit 129' HUP; trap 'exit 130' INT\n"
+				"trap 'exit 143' TERM; wait $!";
 
 /* Tools neither ask questions nor print what is not read. */
 static const char *const step_env[] = {
@@ -175,7 +174,7 @@ static int step_exec(struct setup_work *w, struct work_sandbox *sb,
 	/* The commands of devcontainer.json go on after a failure, as elsewhere. */
 	const char *argv[] = {
 		"/bin/sh", "-c",
-		STEP_WAIT, "sh",
+		step_wait, "sh",
 		"/bin/sh", w->ready->plan.source == SETUP_DEVCONTAINER ? "-c" : "-ec",
 		script,    NULL
 	};

@@ -170,10 +170,12 @@ static char *watch_names_find(const struct buf *names, char kind, const char *na
 /* Report a name of the directory that is being added to the watch. */
 static void watch_report_new(struct watch *w, const char *name, bool is_dir)
 {
-	/* It may have been renamed in the meantime. */
-	const char *now = w->doing_wd >= 0 ? w->paths[w->doing_wd] : NULL;
-	const char *dir = now ? now : w->doing->path;
+	const char *dir = w->doing->path;
 	char path[8192];
+
+	/* It may have been renamed in the meantime. */
+	if (w->doing_wd >= 0 && w->paths[w->doing_wd])
+		dir = w->paths[w->doing_wd];
 
 	(void)snprintf(path, sizeof(path), "%s%s%s", dir, dir[1] ? "/" : "", name);
 	w->o.event(w->o.ctx, WATCH_CREATED, path, NULL);
