@@ -28,10 +28,12 @@ static int base_in_place(struct work *w, const char *path, struct change_side *r
 	return r;
 }
 
-static int base_kept(struct work *w, const char *path, struct change_side *ret)
+/* A copy in <work>/@kept: "base" or "before". */
+static int base_kept(struct work *w, const char *kept, const char *path,
+		     struct change_side *ret)
 {
 	struct change_at at = { .dir = -1 };
-	AUTO_CLOSE int dir = beneath_dir(w->dir_fd, "base", O_PATH);
+	AUTO_CLOSE int dir = beneath_dir(w->dir_fd, kept, O_PATH);
 	int r = dir < 0 ? dir : change_at_open(dir, path, &at);
 
 	if (r == 0)
@@ -74,7 +76,9 @@ int base_find(struct work *w, const char *path, struct change_side *ret,
 	int r = base_in_place(w, path, ret);
 
 	if (r < 0)
-		r = base_kept(w, path, ret);
+		r = base_kept(w, "base", path, ret);
+	if (r < 0)
+		r = base_kept(w, "before", path, ret);
 	if (r < 0 && w->mode != WORK_COPY)
 		r = base_committed(w, path, ret, err);
 	return r < 0 ? error_set(err, ENOENT,
@@ -102,7 +106,7 @@ static int base_copy(struct work *w, int base, const struct change *c)
 		return dir;
 	name = name ? name + 1 : path;
 	/* One that was interrupted must not be taken for the whole. */
-	if (base_kept(w, path, &kept) == 0 && text_equal(kept.text, s.text))
+	if (base_kept(w, "base", path, &kept) == 0 && text_equal(kept.text, s.text))
 		return 0;
 	return work_file_replace(dir, name, s.text.len ? s.text.data : "", s.text.len,
 				 false);
@@ -144,6 +148,7 @@ int work_end(struct work *w, int status, struct warren_error *err)
 	struct timespec now;
 	int r;
 
+	base_wait(w, true);
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	w->status = status;
 	w->ended_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;

@@ -3,14 +3,23 @@
  * base.h - contents of files before the sandbox and the user changed them, for merges
  *
  * The project's file itself, as long as the user has not changed it. Otherwise a copy,
- * which base_keep() made when the sandbox had ended. Otherwise, the file's contents in
- * the commit that the repository was at when the work started.
+ * which base_keep() made when the sandbox had ended, or base_begin() before it started.
+ * Otherwise, the file's contents in the commit that the repository was at when the work
+ * started.
  */
 #ifndef WORK_BASE_H
 #define WORK_BASE_H
 
 #include "work/changes.h"
 
+/*
+ * Start to copy files that no commit has, in a child: text files that were changed or
+ * added since the commit, or all of a project without a repository, up to 4,096 files and
+ * 64 MiB. Before the sandbox starts, and after files were hidden.
+ */
+int base_begin(struct work *w, struct warren_error *err) MUST_CHECK;
+/* Wait until the child has ended; @end: at once, what it has not copied is not known. */
+void base_wait(struct work *w, bool end);
 /* Copy the originals of files that the sandbox changed, unless the user has as well. */
 int base_keep(struct work *w, struct warren_error *err) MUST_CHECK;
 /* Get the contents of @path; -ENOENT: they are not known. */

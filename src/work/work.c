@@ -16,6 +16,7 @@
 #include "base/userdirs.h"
 #include "os/tree_remove.h"
 #include "work/accept_internal.h"
+#include "work/base.h"
 #include "work/files_internal.h"
 #include "work/record.h"
 #include "work/work_internal.h"
@@ -451,6 +452,7 @@ struct work *work_close(struct work *w)
 {
 	if (!w)
 		return NULL;
+	base_wait(w, true);
 	close_p(&w->project_fd);
 	close_p(&w->dir_fd);
 	close_p(&w->lock_fd);

@@ -13,6 +13,7 @@
  *	base/      contents of files before the sandbox changed them (base.h)
  *	known      files that an accept wrote, and modes of others (known.c)
  *	reached    exists if files in writes/upper may have another mode now (reach.h)
+ *	before/    contents of files that no commit has (base.h)
  *	conflicts/ files of the last accept that could not be merged (accept.h)
  *	journal    an accept that has begun (journal.h)
  *
@@ -81,6 +82,7 @@ struct work {
 			 */
 	int lock_fd;
 	struct work_known *known; /* private (known.c) */
+	pid_t before;             /* private (base_begin.c) */
 };
 
 struct work_options {

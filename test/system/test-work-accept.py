@@ -129,5 +129,29 @@ def a_file_that_is_edited_while_the_user_chooses_is_not_touched():
                         ok(b"+five" in p.warren("diff", wid).stdout, "the sandbox's change is kept")
 
 
+@test
+@needs_root
+def files_that_were_never_committed_are_merged():
+    for repository in (True, False):
+        with project() as p:
+            if repository:
+                p.git()
+            p.put("a", LINES)
+            p.put(".env", b"SECRET=1\n")
+            with subprocess.Popen([WARREN, "work", "--name", "w", p.path, "--", "sh", "-c", "sed -i s/^5$/five/ a; echo up; read x"],
+                                  env=p.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as q:
+                eq(q.stdout.readline(), b"up\n")
+                before = f"{p.top}/state/works/{p.works()[0]}/before"
+                deadline = time.monotonic() + 20
+                while not os.path.exists(f"{before}/a"):
+                    ok(time.monotonic() < deadline, "the file is not kept")
+                    time.sleep(0.02)
+                eq(os.listdir(before), ["a"], "secrets are not copied")
+                p.put("a", LINES.replace(b"55\n", b"fiftyfive\n"))
+                q.communicate(b"\n")
+            ok(b"merged" in p.warren("accept", "w").stdout, "both have changed it")
+            eq(p.get("a"), LINES.replace(b"55\n", b"fiftyfive\n").replace(b"\n5\n", b"\nfive\n"))
+
+
 if __name__ == "__main__":
     sys.exit(run_tests())

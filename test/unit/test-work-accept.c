@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 
 #include "work/accept_internal.h"
+#include "work/base.h"
 
 #include "lib/work_accept.h"
 
@@ -221,6 +222,66 @@ TEST(the_repository_knows_what_a_file_was_before)
 	EQ(accept_paths(w, NULL), 0);
 	EQ(result.merged, 1);
 	shell("grep -q seventeen p/a && grep -q three p/a");
+	end();
+}
+
+/* Files that differ from the commit, or that git does not know. */
+TEST(what_was_not_committed_is_kept_for_merges)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	git("init -q . && seq 20 | tee dirty staged back removed >clean && git add . && "
+	    "git commit -qm one");
+	shell("cd p && mkdir -p d/e && echo '*.log' >.gitignore && echo 1 >secret && "
+	      "seq 20 | sed s/10/ten/ | tee dirty staged back removed new d/e/new >x.log");
+	git("add staged");
+	w = start();
+	shell("touch '%s/hide/secret'", w->dir);
+	EQ(base_begin(w, &err), 0);
+	base_wait(w, false);
+	shell("cd '%s/before' && test \"$(find . -type f | sort | tr '\n' ' ')\" = "
+	      "'./.gitignore ./back ./d/e/new ./dirty ./new ./removed ./staged '",
+	      w->dir);
+	upper(w, "for f in dirty staged back removed new clean; do sed s/^3$/three/ "
+		 "<../../../../../p/$f >$f; done; mkdir -p d/e && cp new d/e/new");
+	/* The user changes all of them while the sandbox runs, and takes one back. */
+	shell("sleep 0.02; cd p && rm removed && "
+	      "sed -i s/17/seventeen/ dirty staged new d/e/new clean");
+	git("checkout -q back");
+	EQ(work_end(w, 0, &err), 0);
+	EQ(accept_paths(w, "dirty staged back new d/e/new clean"), 0);
+	EQ(result.merged, 6);
+	shell("cd p && seq 20 | sed 's/10/ten/;s/^3$/three/;s/17/seventeen/' >../want && "
+	      "for f in dirty staged new d/e/new; do cmp ../want $f || exit 1; done && "
+	      "seq 20 | sed 's/^3$/three/' | cmp - back && "
+	      "seq 20 | sed 's/^3$/three/;s/17/seventeen/' | cmp - clean");
+	EQ(accept_paths(w, "removed"), -EEXIST);
+	OK(strstr(result.conflicts[0].reason, "you removed the file"));
+	end();
+}
+
+TEST(a_project_without_a_repository_is_kept_for_merges)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	shell("mkdir -p p/d p/node_modules && cd p && seq 20 | tee a d/b >node_modules/c && "
+	      "printf '\\0' >binary && ln -s a link && mkfifo pipe && "
+	      "head -c 5000000 /dev/zero | tr '\\0' x >large");
+	w = start();
+	shell("sleep 0.02; echo 1 >p/late");
+	EQ(base_begin(w, &err), 0);
+	base_wait(w, false);
+	shell("test \"$(cd '%s/before' && find . -type f | sort | tr '\n' ' ')\" = './a ./d/b '",
+	      w->dir);
+	upper(w, "mkdir d; seq 20 | sed s/^3$/three/ | tee a >d/b");
+	shell("cd p && seq 20 | sed s/17/seventeen/ | tee a >d/b");
+	EQ(work_end(w, 0, &err), 0);
+	EQ(accept_paths(w, NULL), 0);
+	EQ(result.merged, 2);
+	shell("cd p && seq 20 | sed 's/^3$/three/;s/17/seventeen/' | tee ../want | cmp - a && "
+	      "cmp ../want d/b");
 	end();
 }
 

@@ -23,6 +23,7 @@
 #include "cli/work/work_project.h"
 #include "cli/work/work_run.h"
 #include "cli/work/work_signal.h"
+#include "work/base.h"
 
 struct work_job {
 	struct work_cli_options options;
@@ -141,7 +142,9 @@ static int work_job_create(struct work_job *job, struct warren_error *err)
 
 	if (r == 0)
 		r = work_job_paths(job, err);
-	return r < 0 ? r : work_job_hide(job, err);
+	if (r == 0)
+		r = work_job_hide(job, err);
+	return r < 0 ? r : base_begin(job->work, err);
 }
 
 /* Hide what has appeared in the project since. A copy is still what it was. */
