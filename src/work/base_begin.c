@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base_begin.c - keep the contents that no commit has, before anybody changes them
+ * base_begin.c - keep the contents that no commit has, before they are changed
  *
  * If the user and the sandbox both change a file, a merge needs what it was before. For
  * most files of a repository, the commit says that. Files that were changed or added
@@ -165,7 +165,7 @@ static int before_repository(struct before *b)
 
 /* ---------------------------------------------------------------------- others */
 
-/* Results and dependencies, of which there are many and nobody edits any. */
+/* Results and dependencies, of which there are many, and which users do not edit. */
 static bool before_is_skipped(const char *name)
 {
 	static const char *const skipped[] = { ".git",         ".hg",   ".svn",
@@ -218,7 +218,7 @@ _Noreturn static void before_child(struct work *w, pid_t parent)
 	const struct sched_param idle = { 0 };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), project, dir;
 
-	/* A group of its own, so that the end of it is also that of git. */
+	/* In its own group, which is killed with git. */
 	if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
 	    getppid() != parent)
 		_exit(1);

@@ -24,7 +24,12 @@ static int ignore_filter_add(struct ignore_filter *f, int dir, const char *path)
 
 int ignore_filter_begin(struct ignore_filter *f, struct work *w)
 {
+	int r;
+
 	*f = (struct ignore_filter){ .w = w, .n = 1 };
+	r = git_named_read(w->project, &f->named);
+	if (r < 0)
+		return r;
 	return ignore_filter_add(f, w->project_fd, ".git/info/exclude");
 }
 
@@ -33,6 +38,7 @@ void ignore_filter_done(struct ignore_filter *f)
 	while (f->n > 0)
 		ignore_filter_leave(f);
 	git_index_done(&f->index);
+	git_named_done(&f->named);
 }
 
 int ignore_filter_enter(struct ignore_filter *f, size_t at, int upper, int lower)
@@ -117,50 +123,6 @@ bool guard_is_dotgit(const char *name)
 		name += skip;
 	}
 	return !*want;
-}
-
-bool guard_is_git_link(const char *name)
-{
-	return strcasecmp(name, "commondir") == 0 ||
-	       strcasecmp(name, "config.worktree") == 0;
-}
-
-static bool guard_has_prefix(const char *path, const char *prefix)
-{
-	return strncasecmp(path, prefix, strlen(prefix)) == 0;
-}
-
-bool guard_git_notable(const char *path)
-{
-	static const char *const notable[] = { "hooks/", "info/attributes",
-					       "config", "commondir",
-					       "gitdir", "objects/info/alternates" };
-	const char *slash = strrchr(path, '/'), *sample = strstr(path, ".sample");
-
-	if (sample && !sample[7])
-		return false; /* an example of a hook */
-	/* The repositories of submodules and worktrees are below it. */
-	if (guard_has_prefix(path, "modules/") || guard_has_prefix(path, "worktrees/"))
-		return strcasestr(path, "/hooks/") ||
-		       strcasestr(path, "/info/attributes") ||
-		       guard_has_prefix(slash + 1, "config") ||
-		       strcasecmp(slash + 1, "commondir") == 0 ||
-		       strcasecmp(slash + 1, "gitdir") == 0;
-	for (size_t i = 0; i < ARRAY_SIZE(notable); i++)
-		if (guard_has_prefix(path, notable[i]))
-			return true;
-	return false;
-}
-
-bool guard_git_refs(const char *path)
-{
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	bool head = strcasecmp(name, "HEAD") == 0 || strcasecmp(name, "packed-refs") == 0;
-
-	/* The repositories of submodules and worktrees, which may be in each other. */
-	if (guard_has_prefix(path, "modules/") || guard_has_prefix(path, "worktrees/"))
-		return head || strcasestr(path, "/refs/");
-	return guard_has_prefix(path, "refs/") || (head && !slash);
 }
 
 bool change_is_ref(const struct change *c)

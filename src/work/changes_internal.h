@@ -5,9 +5,10 @@
 
 #include <limits.h>
 
+#include "base/gitignore.h"
 #include "work/changes.h"
 #include "work/git_index.h"
-#include "base/gitignore.h"
+#include "work/git_named.h"
 
 #define CHANGES_DEPTH_MAX 400
 
@@ -28,6 +29,7 @@ struct ignore_filter {
 	size_t n;
 	bool index_read;
 	struct git_index index; /* of the user's repository */
+	struct git_named named;
 };
 
 /* Read the patterns that hold for the whole repository. */
@@ -45,14 +47,17 @@ bool ignore_filter_tracked(struct ignore_filter *f, const char *path);
 
 /* Could a file system or git take @name for ".git"? */
 bool guard_is_dotgit(const char *name);
+/* Does a link at @path with @target lead out of the project? */
+bool guard_link_out(const char *path, const char *target);
+
+/* ---------------------------------------------------------------- git_guard.c */
+
 /* Does @name make a directory part of another repository, wherever it is? */
 bool guard_is_git_link(const char *name);
 /* In a git directory: does git execute the file, or read its configuration from it? */
 bool guard_git_notable(const char *path_in_git);
 /* In a git directory: does the file say which commits there are? */
 bool guard_git_refs(const char *path_in_git);
-/* Does a link at @path with @target lead out of the project? */
-bool guard_link_out(const char *path, const char *target);
 
 /* -------------------------------------------------------------- changes_same.c */
 

@@ -121,6 +121,10 @@ static unsigned search_guards(const struct changes_walk *k, const struct walk_na
 
 	if (guard_is_dotgit(e->name) || guard_is_git_link(e->name))
 		guard |= GUARD_GIT;
+	if (k->filter.named.n > 0 &&
+	    git_named_has(&k->filter.named, k->path,
+			  !e->upper || S_ISDIR(e->upper->st_mode)))
+		guard |= GUARD_GIT;
 	if (strncmp(k->path, ".warren-", strlen(".warren-")) == 0)
 		guard |= GUARD_DEVICE;
 	if (!e->upper || stat_is_whiteout(e->upper))

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * git_guard.c - which files git can be led by, and why the others are harmless
+ *
+ * A sandbox can write to the repository and to the files of the project. After an accept,
+ * git of the user reads them, often by itself (a prompt, an editor). So a change that
+ * decides what git executes needs --allow git:
+ *
+ * - Everything in a git directory, whatever its name. The table says which of these files
+ *   are listed one by one, because they act; the others are only counted.
+ * - Everything that makes a directory a repository (guard_is_dotgit(), search_is_bare()),
+ *   or a part of one (guard_is_git_link()).
+ * - Files of the project that the configuration of the user names (git_named.c).
+ *
+ * These files of the project are harmless, although git reads them:
+ *
+ *	.gitattributes	names filters and drivers; what they execute is in the
+ *configuration .gitignore	patterns .mailmap	names of authors .lfsconfig
+ *git-lfs takes only keys from it that execute nothing .git-blame-ignore-revs	names of
+ *commits
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "base/macro.h"
+#include "work/changes_internal.h"
+
+enum guard_verdict {
+	GUARD_ACTS,  /* git executes it, or reads from it what it executes or where it is
+		      */
+	GUARD_REFS,  /* it says which commits there are; they can be taken as a branch */
+	GUARD_QUIET, /* it does nothing by itself */
+};
+
+/* Paths in a git directory; "/" at the end: all that is below. The first match counts. */
+static const struct {
+	const char *path;
+	enum guard_verdict verdict;
+	const char *why; /* for the reader */
+} guard_git_files[] = {
+	{ "hooks/", GUARD_ACTS, "executed by commands" },
+	{ "config", GUARD_ACTS, "names programs: hooks, filters, pagers, fsmonitor" },
+	{ "config.worktree", GUARD_ACTS, "as config, if that turns it on" },
+	{ "commondir", GUARD_ACTS, "says where config and hooks are" },
+	{ "gitdir", GUARD_ACTS, "the same, from the other side" },
+	{ "info/attributes", GUARD_ACTS,
+	  "turns on filters and drivers, and takes precedence over .gitattributes" },
+	{ "objects/info/alternates", GUARD_ACTS,
+	  "reads objects from any directory of the machine" },
+	{ "objects/info/http-alternates", GUARD_ACTS, "the same, from any host" },
+	{ "HEAD", GUARD_REFS, "" },
+	{ "packed-refs", GUARD_REFS, "" },
+	{ "refs/", GUARD_REFS, "" },
+	{ "reftable/", GUARD_REFS, "" },
+	{ "FETCH_HEAD", GUARD_QUIET, "a list for 'git pull', which first writes it" },
+	{ "ORIG_HEAD", GUARD_QUIET, "a commit to go back to" },
+	{ "logs/", GUARD_QUIET, "where references were; only shown" },
+	{ "index", GUARD_QUIET, "contents of the next commit; shown by 'git status'" },
+	{ "objects/", GUARD_QUIET, "contents, by their sums" },
+	{ "info/exclude", GUARD_QUIET, "patterns" },
+	/* config.bak, description, COMMIT_EDITMSG, ...: git does not read it. */
+};
+
+/* The repositories of submodules and worktrees, which may be in each other. */
+static bool guard_is_nested(const char *path)
+{
+	return strncasecmp(path, "modules/", 8) == 0 ||
+	       strncasecmp(path, "worktrees/", 10) == 0;
+}
+
+static bool guard_matches(const char *path, const char *pattern)
+{
+	size_t n = strlen(pattern);
+
+	return pattern[n - 1] == '/' ? strncasecmp(path, pattern, n) == 0
+				     : strcasecmp(path, pattern) == 0;
+}
+
+static enum guard_verdict guard_judge_one(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(guard_git_files); i++)
+		if (guard_matches(path, guard_git_files[i].path))
+			return guard_git_files[i].verdict;
+	return GUARD_QUIET;
+}
+
+static enum guard_verdict guard_judge(const char *path)
+{
+	const char *sample = strrchr(path, '.'), *at = path;
+	enum guard_verdict verdict;
+
+	/* An example of a hook is not executed under this name. */
+	if (sample && strcmp(sample, ".sample") == 0)
+		return GUARD_QUIET;
+	if (!guard_is_nested(path))
+		return guard_judge_one(path);
+	/* The name of the nested repository may have any number of parts. */
+	while ((at = strchr(at, '/')) != NULL) {
+		verdict = guard_judge_one(++at);
+		if (verdict != GUARD_QUIET)
+			return verdict;
+	}
+	return GUARD_QUIET;
+}
+
+bool guard_git_notable(const char *path)
+{
+	return guard_judge(path) == GUARD_ACTS;
+}
+
+bool guard_git_refs(const char *path)
+{
+	return guard_judge(path) == GUARD_REFS;
+}
+
+bool guard_is_git_link(const char *name)
+{
+	static const char *const names[] = {
+		"commondir",       /* the rest of a repository is elsewhere */
+		"config.worktree", /* its configuration */
+		".gitmodules",     /* which repositories are fetched into the project */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}

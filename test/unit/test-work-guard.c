@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test-work-guard.c - what git can be led to read or execute needs permission */
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "work/changes_internal.h"
+
+#include "lib/work.h"
+
+#define BELOW_MODULES "modules/a/b/"
+
+/* Files of a git directory, and whether each is listed as a separate change. */
+static const struct {
+	const char *path;
+	bool acts, refs;
+} git_files[] = {
+	{ "config", true, false },
+	{ "CONFIG", true, false },
+	{ "config.worktree", true, false },
+	{ "commondir", true, false },
+	{ "gitdir", true, false },
+	{ "hooks/pre-commit", true, false },
+	{ "hooks/deep/er", true, false },
+	{ "info/attributes", true, false },
+	{ "objects/info/alternates", true, false },
+	{ "objects/info/http-alternates", true, false },
+	{ "packed-refs", false, true },
+	{ "refs/heads/x", false, true },
+	{ "HEAD", false, true },
+	/* They do nothing by themselves. */
+	{ "config.bak", false, false },
+	{ "config~", false, false },
+	{ "hooks/pre-commit.sample", false, false },
+	{ "FETCH_HEAD", false, false },
+	{ "ORIG_HEAD", false, false },
+	{ "logs/HEAD", false, false },
+	{ "index", false, false },
+	{ "info/exclude", false, false },
+	{ "description", false, false },
+	{ "objects/ab/cd", false, false },
+};
+
+static const struct change *find_change(const struct changes *c, const char *path)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (strcmp(c->v[i].path, path) == 0)
+			return &c->v[i];
+	return NULL;
+}
+
+TEST(everything_in_a_git_directory_needs_permission)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(git_files); i++)
+		for (int nested = 0; nested < 2; nested++) {
+			AUTO_CHANGES struct changes all = { 0 }, some = { 0 };
+			AUTO_WORK struct work *w = NULL;
+			const struct change *c;
+			char path[128];
+
+			/* A name with another case would be the same file in a module. */
+			if (nested && strcmp(git_files[i].path, "logs/HEAD") == 0)
+				continue;
+			begin();
+			git("init -q .");
+			w = start();
+			(void)snprintf(path, sizeof(path), ".git/%s%s",
+				       nested ? BELOW_MODULES : "", git_files[i].path);
+			shell("cd '%s/writes/upper' && mkdir -p \"$(dirname %s)\" && echo 1 >%s",
+			      w->dir, path, path);
+			EQ(changes_list(w, CHANGES_EXPAND, &all, &err), 0);
+			c = find_change(&all, path);
+			OK(c);
+			EQ(c->guard, GUARD_GIT);
+			EQ(change_is_ref(c), git_files[i].refs);
+			EQ(changes_list(w, 0, &some, &err), 0);
+			c = find_change(&some, path);
+			if ((c != NULL) != git_files[i].acts)
+				TAP_FAIL("%s is %slisted", path, c ? "" : "not ");
+			end();
+		}
+}
+
+/* The guards of the changes at these paths, in the order of the list. */
+static void expect_guards(struct work *w, const char *guarded, const char *harmless)
+{
+	AUTO_CHANGES struct changes c = { 0 };
+	char yes[4096] = "", no[4096] = "";
+
+	EQ(changes_list(w, 0, &c, &err), 0);
+	for (size_t i = 0; i < c.n; i++) {
+		char *to = c.v[i].guard & GUARD_GIT ? yes : no;
+		size_t n = strlen(to);
+
+		(void)snprintf(to + n, 4096 - n, "%s ", c.v[i].path);
+	}
+	STREQ(yes, guarded);
+	STREQ(no, harmless);
+}
+
+/* The sandbox writes all of these. */
+static void write_all(const struct work *w, const char *paths)
+{
+	shell("cd '%s/writes/upper' && for f in %s; do mkdir -p \"$(dirname $f)\" && echo 1 >$f; done",
+	      w->dir, paths);
+}
+
+TEST(what_the_configuration_names_needs_permission)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", in("home"), 1), 0);
+	EQ(unsetenv("XDG_CONFIG_HOME"), 0);
+	shell("mkdir home p/own && printf '[include]\\n\\tpath = ~/more\\n' >home/.gitconfig && "
+	      "printf '[core]\\n hooksPath = own/hooks ; a comment\\n' >home/more && ln -s ../tools p/own/link && "
+	      "mkdir p/tools");
+	git("init -q .");
+	git("config include.path ../.gitconfig");
+	git("config 'includeIf.onbranch:main.path' ../conf/main");
+	git("config core.fsmonitor 'sh \"./watch.sh\" --fast'");
+	git("config filter.x.clean 'tools/clean %f'");
+	git("config diff.y.textconv own/link/textconv");
+	git("config alias.go '!f() { ./scripts/go; }; f'");
+	git("config user.name name");
+	shell("cd p && printf '[core] hooksPath = \"hooks\\\\\n2\" # no\\n[merge \"a]b\"]driver=sub/merge %%%%O\\n' "
+	      ">.gitconfig");
+	w = start();
+	write_all(w,
+		  ".gitconfig conf/main conf/other watch.sh tools/clean tools/textconv "
+		  "scripts/go scripts/other own/hooks/pre-commit hooks2/x sub/merge name "
+		  "own/file hooks/x .husky/pre-commit");
+	expect_guards(
+		w,
+		".gitconfig conf/main hooks2/x own/hooks/pre-commit scripts/go "
+		"sub/merge tools/clean tools/textconv watch.sh ",
+		".husky/pre-commit conf/other hooks/x name own/file scripts/other ");
+	end();
+}
+
+TEST(hooks_of_husky_and_links_to_hooks_need_permission)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	git("config core.hooksPath .husky/_");
+	w = start();
+	write_all(w, ".husky/pre-commit .husky/_/h husky/x");
+	expect_guards(w, ".husky/_/h .husky/pre-commit ", "husky/x ");
+	end();
+	begin();
+	git("init -q .");
+	git("config core.hooksPath a/b/hooks");
+	w = work_close(w);
+	w = start();
+	shell("ln -s c '%s/writes/upper/a'", w->dir);
+	write_all(w, "c/b/hooks/x");
+	/* The link would be what makes the other one a hook. */
+	expect_guards(w, "a ", "c/b/hooks/x ");
+	end();
+}
+
+TEST(a_worktree_and_a_part_of_one_have_the_same_configuration)
+{
+	AUTO_WORK struct work *w = NULL, *below = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	shell("git init -q main && cd main && git config user.name a && git config user.email a@b && "
+	      "git commit -q --allow-empty -m one && git config core.hooksPath sub/hooks && "
+	      "rmdir ../p && git worktree add -q ../p && mkdir ../p/sub");
+	w = start();
+	write_all(w, "sub/hooks/x sub/other hooks/x");
+	expect_guards(w, "sub/hooks/x ", "hooks/x sub/other ");
+	below = start_with(&(struct work_options){ .project = in("p/sub") });
+	write_all(below, "hooks/x other");
+	expect_guards(below, "hooks/x ", "other ");
+	end();
+}
+
+TEST(files_that_git_reads_in_the_project)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	w = start();
+	write_all(w, ".gitmodules d/.gitmodules .gitattributes .gitignore .mailmap "
+		     ".lfsconfig .git-blame-ignore-revs");
+	/* .gitattributes only names filters, which are in the configuration. */
+	expect_guards(
+		w, ".gitmodules d/.gitmodules ",
+		".git-blame-ignore-revs .gitattributes .gitignore .lfsconfig .mailmap ");
+	end();
+}
+
+TEST(damaged_and_endless_configuration_is_survived)
+{
+	static const char *const texts[] = {
+		"[",
+		"[core",
+		"[core]hooksPath",
+		"[core]\nhooksPath=",
+		"[core]\nhooksPath=\"x",
+		"[core]\nhooksPath=\\",
+		"[x \"\\\"]\n[core]\nhooksPath=..//../../../..",
+		"[include]path=config",
+		"\\\n=\n[]\n[core]a",
+		"[core]\nhooksPath=/",
+	};
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct git_named n = { 0 };
+		char path[256];
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "%s/p/.git/config", top);
+		f = fopen(path, "we");
+		OK(f && fputs(texts[i], f) >= 0 && fclose(f) == 0);
+		EQ(git_named_read(project, &n), 0);
+		git_named_done(&n);
+	}
+	end();
+}
+
+TEST_MAIN()
