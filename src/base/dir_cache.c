@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dir_cache.c - a file with the entries of directories, separated by NULs */
+/*
+ * dir_cache.c - a file with the entries of directories
+ *
+ * After the version and the rules, each with its NUL, an entry is the path with its NUL,
+ * struct cache_entry, and the names, each with its NUL. Most starts change nothing, so
+ * entries are found in the order of the file, and copied as they are.
+ */
 #include "base/dir_cache.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +21,13 @@
 
 #include "base/fd.h"
 #include "base/macro.h"
-#include "base/parse.h"
 
 #define CACHE_MAX  (16U << 20)
 #define CACHE_DIRS 100000
 /* ns: more than the resolution of times of files, if these have nanoseconds or not */
 #define CACHE_RECENT  50000000U
 #define CACHE_COARSE  2000000000U
-#define CACHE_VERSION "warren directories 1"
+#define CACHE_VERSION "warren directories 2"
 
 /* ---------------------------------------------------------------- reading */
 
@@ -45,25 +49,37 @@ static const char *cache_text(struct cache_reader *r)
 	return text;
 }
 
-static uint64_t cache_number(struct cache_reader *r, uint64_t max)
+/* What follows the path of an entry. */
+struct cache_entry {
+	uint64_t stamp[DIR_STAMP];
+	uint32_t files, dirs; /* names */
+};
+
+static struct dir_names cache_names(struct cache_reader *r, uint32_t n)
 {
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	uint64_t n = 0;
+	struct dir_names names = { .text = r->at, .n = n };
 
-	if (parse_u64(cache_text(r), max, &n, &ignored) < 0)
-		r->failed = true;
-	return n;
-}
-
-/* A number, and as many texts. */
-static struct dir_names cache_names(struct cache_reader *r)
-{
-	struct dir_names names = { .n = (size_t)cache_number(r, CACHE_MAX) };
-
-	names.text = r->at;
-	for (size_t i = 0; i < names.n && !r->failed; i++)
+	for (uint32_t i = 0; i < n && !r->failed; i++)
 		(void)cache_text(r);
 	return names;
+}
+
+static struct dir_known cache_entry(struct cache_reader *r)
+{
+	struct dir_known k = { .raw = r->at, .path = cache_text(r) };
+	struct cache_entry e;
+
+	if (r->failed || (size_t)(r->end - r->at) < sizeof(e)) {
+		r->failed = true;
+		return k;
+	}
+	(void)memcpy(&e, r->at, sizeof(e));
+	r->at += sizeof(e);
+	(void)memcpy(k.stamp, e.stamp, sizeof(k.stamp));
+	k.files = cache_names(r, e.files);
+	k.dirs = cache_names(r, e.dirs);
+	k.raw_size = (size_t)(r->at - k.raw);
+	return k;
 }
 
 static int cache_compare(const void *a, const void *b)
@@ -81,12 +97,8 @@ static void cache_parse(struct dir_cache *c, size_t size)
 	    strcmp(cache_text(&r), c->header) != 0)
 		return;
 	while (!r.failed && r.at < r.end && c->n < CACHE_DIRS) {
-		struct dir_known k = { .path = cache_text(&r) };
+		struct dir_known k = cache_entry(&r);
 
-		for (size_t i = 0; i < ARRAY_SIZE(k.stamp); i++)
-			k.stamp[i] = cache_number(&r, UINT64_MAX);
-		k.files = cache_names(&r);
-		k.dirs = cache_names(&r);
 		if (c->n == room) {
 			size_t more = room ? 2 * room : 256;
 			struct dir_known *v = reallocarray(c->v, more, sizeof(*v));
@@ -100,8 +112,6 @@ static void cache_parse(struct dir_cache *c, size_t size)
 	}
 	if (r.failed)
 		c->n = 0;
-	if (c->n > 0)
-		qsort(c->v, c->n, sizeof(*c->v), cache_compare);
 }
 
 void dir_cache_load(struct dir_cache *c, int at, const char *path, const char *header)
@@ -164,26 +174,42 @@ static void cache_stamp(const struct stat *st, uint64_t ret[DIR_STAMP])
 	ret[5] = (uint64_t)st->st_dev;
 }
 
-const struct dir_known *dir_cache_find(const struct dir_cache *c, const char *path,
-				       const struct stat *st)
+/* Find the entry of a path; usually, it is the next one of the file. */
+static const struct dir_known *cache_search(struct dir_cache *c, const char *path)
 {
 	struct dir_known wanted = { .path = path };
+
+	if (!c->sorted && c->next < c->n && strcmp(c->v[c->next].path, path) == 0)
+		return &c->v[c->next++];
+	if (!c->sorted)
+		qsort(c->v, c->n, sizeof(*c->v), cache_compare);
+	c->sorted = true;
+	return bsearch(&wanted, c->v, c->n, sizeof(*c->v), cache_compare);
+}
+
+const struct dir_known *dir_cache_find(struct dir_cache *c, const char *path,
+				       const struct stat *st)
+{
 	const struct dir_known *k;
+	uint64_t stamp[DIR_STAMP];
 
 	if (c->n == 0 || !S_ISDIR(st->st_mode))
 		return NULL;
-	cache_stamp(st, wanted.stamp);
-	k = bsearch(&wanted, c->v, c->n, sizeof(*c->v), cache_compare);
-	return k && memcmp(k->stamp, wanted.stamp, sizeof(k->stamp)) == 0 ? k : NULL;
+	cache_stamp(st, stamp);
+	k = cache_search(c, path);
+	return k && memcmp(k->stamp, stamp, sizeof(k->stamp)) == 0 ? k : NULL;
+}
+
+void dir_cache_keep(struct dir_cache *c, const struct dir_known *k)
+{
+	if (c->path)
+		buf_add(&c->out, k->raw, k->raw_size);
 }
 
 static void cache_put_names(struct buf *out, struct dir_names names)
 {
 	const char *name = NULL;
-	char count[32];
-	int n = snprintf(count, sizeof(count), "%zu", names.n);
 
-	buf_add(out, count, (size_t)n + 1);
 	FOR_EACH_DIR_NAME(names, name)
 	buf_add(out, name, strlen(name) + 1);
 }
@@ -201,20 +227,15 @@ static bool cache_is_recent(const struct dir_cache *c, const struct stat *st)
 void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,
 		   struct dir_names files, struct dir_names dirs)
 {
-	uint64_t stamp[DIR_STAMP];
+	struct cache_entry e = { .files = (uint32_t)files.n, .dirs = (uint32_t)dirs.n };
 
 	if (!c->path)
 		return;
-	cache_stamp(st, stamp);
-	if (cache_is_recent(c, st))
-		(void)memset(stamp, 0, sizeof(stamp));
+	/* Without a stamp, it is not found again. */
+	if (!cache_is_recent(c, st))
+		cache_stamp(st, e.stamp);
 	buf_add(&c->out, path, strlen(path) + 1);
-	for (size_t i = 0; i < ARRAY_SIZE(stamp); i++) {
-		char text[32];
-		int n = snprintf(text, sizeof(text), "%" PRIu64, stamp[i]);
-
-		buf_add(&c->out, text, (size_t)n + 1);
-	}
+	buf_add(&c->out, &e, sizeof(e));
 	cache_put_names(&c->out, files);
 	cache_put_names(&c->out, dirs);
 }

@@ -29,14 +29,17 @@ struct dir_known {
 	const char *path;
 	uint64_t stamp[DIR_STAMP];
 	struct dir_names files, dirs; /* its files of interest, and directories */
+	const char *raw;              /* the entry in the file */
+	size_t raw_size;
 };
 
 struct dir_cache {
 	const char *path;   /* the file; NULL: there is no cache */
 	const char *header; /* the rules by which names were chosen */
 	char *text;
-	struct dir_known *v; /* sorted by path */
-	size_t n;
+	struct dir_known *v; /* in the order of the file, until one is not found there */
+	size_t n, next;
+	bool sorted;     /* .v is sorted by path */
 	uint64_t now_ns; /* the start of the scan */
 	struct buf out;  /* the next contents of the file */
 	bool changed;
@@ -49,10 +52,13 @@ bool dir_cache_trusts(int dir);
  * an empty one. @path (NULL: no cache) and @header must live as long as @c.
  */
 void dir_cache_load(struct dir_cache *c, int at, const char *path, const char *header);
-/* Find a directory that has not changed since; NULL: read it. */
-const struct dir_known *dir_cache_find(const struct dir_cache *c, const char *path,
+/* Find a directory that has not changed since; NULL: read it. Valid until the next call.
+ */
+const struct dir_known *dir_cache_find(struct dir_cache *c, const char *path,
 				       const struct stat *st);
-/* Add a directory to the next contents. */
+/* Add a directory that was found to the next contents, as it was. */
+void dir_cache_keep(struct dir_cache *c, const struct dir_known *k);
+/* Add a directory that was read to the next contents. */
 void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,
 		   struct dir_names files, struct dir_names dirs);
 /* Write the file if something changed; failures only make the next scan slower. */

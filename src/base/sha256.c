@@ -41,26 +41,38 @@ static void sha256_schedule(const unsigned char *block, uint32_t w[64])
 
 static void sha256_block(struct sha256 *h, const unsigned char *block)
 {
-	uint32_t w[64], s[8];
+	uint32_t w[64];
+	uint32_t s0 = h->state[0], s1 = h->state[1], s2 = h->state[2], s3 = h->state[3];
+	uint32_t s4 = h->state[4], s5 = h->state[5], s6 = h->state[6], s7 = h->state[7];
 
 	sha256_schedule(block, w);
-	(void)memcpy(s, h->state, sizeof(s));
+	/* Eight variables rather than an array: the compiler keeps them in registers. */
 	for (size_t i = 0; i < 64; i++) {
-		uint32_t e = s[4], a = s[0];
-		uint32_t one = s[7] + ((e & s[5]) ^ (~e & s[6])) + sha256_constants[i] +
+		uint32_t one = s7 + ((s4 & s5) ^ (~s4 & s6)) + sha256_constants[i] +
 			       w[i] +
-			       (sha256_rotate(e, 6) ^ sha256_rotate(e, 11) ^
-				sha256_rotate(e, 25));
-		uint32_t two = ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2])) +
-			       (sha256_rotate(a, 2) ^ sha256_rotate(a, 13) ^
-				sha256_rotate(a, 22));
+			       (sha256_rotate(s4, 6) ^ sha256_rotate(s4, 11) ^
+				sha256_rotate(s4, 25));
+		uint32_t two = ((s0 & s1) ^ (s0 & s2) ^ (s1 & s2)) +
+			       (sha256_rotate(s0, 2) ^ sha256_rotate(s0, 13) ^
+				sha256_rotate(s0, 22));
 
-		(void)memmove(s + 1, s, 7 * sizeof(*s));
-		s[4] += one;
-		s[0] = one + two;
+		s7 = s6;
+		s6 = s5;
+		s5 = s4;
+		s4 = s3 + one;
+		s3 = s2;
+		s2 = s1;
+		s1 = s0;
+		s0 = one + two;
 	}
-	for (size_t i = 0; i < 8; i++)
-		h->state[i] += s[i];
+	h->state[0] += s0;
+	h->state[1] += s1;
+	h->state[2] += s2;
+	h->state[3] += s3;
+	h->state[4] += s4;
+	h->state[5] += s5;
+	h->state[6] += s6;
+	h->state[7] += s7;
 }
 
 void sha256_add(struct sha256 *h, const void *data, size_t n)

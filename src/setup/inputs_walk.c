@@ -117,32 +117,41 @@ static int walk_add_contents(struct inputs_walk *w, int dir, const char *name)
 	return 0;
 }
 
-/* Add an entry that is no directory; the current path is its path. */
+/* What identifies a file; without gaps, because all its bytes are added to the sum. */
+struct walk_identity {
+	uint64_t mode, ino, size;
+	int64_t mtime, mtime_ns, ctime, ctime_ns;
+};
+
+/* Add an entry of the current directory that is no directory itself. */
 static int walk_add(struct inputs_walk *w, int dir, const char *name,
 		    const struct stat *st)
 {
-	char text[PATH_MAX];
+	struct walk_identity id = { .mode = st->st_mode & (S_IFMT | 0111) };
+	char target[PATH_MAX];
 	ssize_t n;
 
 	if (++w->files > WALK_FILES_MAX)
 		return -E2BIG;
 	w->bytes += S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
-	(void)snprintf(text, sizeof(text), "%o", (unsigned)st->st_mode & (S_IFMT | 0111));
-	sha256_text(&w->sum, w->path);
-	sha256_text(&w->sum, text);
-	if (S_ISLNK(st->st_mode)) {
-		n = readlinkat(dir, name, text, sizeof(text) - 1);
-		text[n > 0 ? n : 0] = '\0';
-		sha256_text(&w->sum, text);
-		return 0;
+	/* In a sum of everything, the directory was added before. */
+	sha256_text(&w->sum, w->what & SETUP_READS_ALL ? name : w->path);
+	if (!S_ISLNK(st->st_mode) && !(w->contents && S_ISREG(st->st_mode))) {
+		id.ino = st->st_ino;
+		id.size = (uint64_t)st->st_size;
+		id.mtime = st->st_mtim.tv_sec;
+		id.mtime_ns = st->st_mtim.tv_nsec;
+		id.ctime = st->st_ctim.tv_sec;
+		id.ctime_ns = st->st_ctim.tv_nsec;
 	}
-	if (w->contents && S_ISREG(st->st_mode))
-		return walk_add_contents(w, dir, name);
-	(void)snprintf(text, sizeof(text), "%ju %ju %jd.%ld %jd.%ld",
-		       (uintmax_t)st->st_ino, (uintmax_t)st->st_size,
-		       (intmax_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
-		       (intmax_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
-	sha256_text(&w->sum, text);
+	sha256_add(&w->sum, &id, sizeof(id));
+	if (S_ISREG(st->st_mode))
+		return w->contents ? walk_add_contents(w, dir, name) : 0;
+	if (S_ISLNK(st->st_mode)) {
+		n = readlinkat(dir, name, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		sha256_text(&w->sum, target);
+	}
 	return 0;
 }
 
@@ -177,9 +186,6 @@ static int walk_subdir(struct inputs_walk *w, int dir, const char *name)
 
 	if (fd < 0) /* gone, or closed to this user and so to the step */
 		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
-	/* Empty directories count, too. */
-	if (w->what & SETUP_READS_ALL)
-		sha256_text(&w->sum, w->path);
 	return inputs_walk_dir(w, fd);
 }
 
@@ -215,12 +221,17 @@ static int inputs_walk_dir(struct inputs_walk *w, int dir)
 	if (r < 0)
 		return r;
 	r = walk_read_names(dir, &names);
+	/* Names are added without their directory, so its beginning and end are added. */
+	if (w->what & SETUP_READS_ALL)
+		sha256_text(&w->sum, w->path);
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		r = walk_enter(w, names.v[i]);
 		if (r == 0)
 			r = walk_entry(w, dir, names.v[i]);
 		walk_leave(w, length);
 	}
+	if (w->what & SETUP_READS_ALL)
+		sha256_text(&w->sum, "");
 	setup_ignored_leave(w->ignored);
 	return r;
 }

@@ -180,14 +180,13 @@ static int scan_read_dir(struct scan_work *w, size_t at)
 }
 
 /* Use what is known about a directory that has not changed. */
-static int scan_use_known(struct scan_work *w, size_t at, const struct dir_known *known,
-			  const struct stat *st)
+static int scan_use_known(struct scan_work *w, size_t at, const struct dir_known *known)
 {
 	char AUTO_STRV **names = NULL;
 	const char *name = NULL;
 	int r = 0;
 
-	dir_cache_add(w->cache, w->scan->v[at].path, st, known->files, known->dirs);
+	dir_cache_keep(w->cache, known);
 	FOR_EACH_DIR_NAME(known->files, name)
 	r = r == 0 ? strv_add(&names, name) : r;
 	FOR_EACH_DIR_NAME(known->dirs, name)
@@ -205,7 +204,7 @@ static int scan_dir(struct scan_work *w, size_t at)
 	if (w->cache->n > 0 &&
 	    fstatat(w->project_fd, path[0] ? path : ".", &st, AT_SYMLINK_NOFOLLOW) == 0)
 		known = dir_cache_find(w->cache, path, &st);
-	return known ? scan_use_known(w, at, known, &st) : scan_read_dir(w, at);
+	return known ? scan_use_known(w, at, known) : scan_read_dir(w, at);
 }
 
 int setup_scan(int project_fd, bool (*wanted)(const void *ctx, const char *name),

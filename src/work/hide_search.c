@@ -21,12 +21,13 @@
 #include <unistd.h>
 
 #include "base/dir_cache.h"
+#include "base/gitignore.h"
 #include "os/mount.h"
 #include "work/files_internal.h"
-#include "base/gitignore.h"
 #include "work/hide_internal.h"
 
 #define HIDE_DEPTH_MAX 400
+#define HIDE_HEAD      "HEAD"            /* the file that every repository has */
 #define HIDE_READ_MAX  ((size_t)4 << 20) /* a file of all certificates is smaller */
 
 static const char *const hide_default_patterns[] = {
@@ -313,20 +314,26 @@ static int hide_repository(struct hide_search *s)
 	return r;
 }
 
-/* A repository whose directory has another name: a bare one, for example. */
-static bool hide_is_repository(struct hide_search *s)
+/*
+ * A repository whose directory has another name: a bare one, for example. HEAD is one of
+ * the names that are remembered, so most directories need no system call.
+ */
+static bool hide_is_repository(struct hide_search *s, struct dir_names files)
 {
-	static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
+	static const char *const names[] = { "objects", "refs", "commondir" };
 	const size_t length = s->length;
-	bool has[ARRAY_SIZE(names)] = { false };
+	bool has[ARRAY_SIZE(names)] = { false }, head = false;
+	const char *name = NULL;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names) && (i == 0 || has[0]); i++)
+	FOR_EACH_DIR_NAME(files, name)
+	head |= strcmp(name, HIDE_HEAD) == 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names) && head; i++)
 		if (hide_enter(s, names[i]) == 0) {
 			has[i] = faccessat(s->project, s->path, F_OK,
 					   AT_SYMLINK_NOFOLLOW) == 0;
 			hide_leave(s, length);
 		}
-	return has[0] && ((has[1] && has[2]) || has[3]);
+	return head && ((has[0] && has[1]) || has[2]);
 }
 
 /* The path is that of an entry. */
@@ -343,9 +350,6 @@ static int hide_entry(struct hide_search *s, const char *name, bool is_dir)
 		return hide_repository(s);
 	if (s->depth >= HIDE_DEPTH_MAX)
 		return -ELOOP;
-	r = hide_is_repository(s) ? hide_repository(s) : 0;
-	if (r < 0)
-		return r;
 	s->depth++;
 	r = hide_dir(s);
 	s->depth--;
@@ -389,7 +393,8 @@ static int hide_read(struct hide_search *s, int fd, struct buf *files, size_t *r
 		if (e->type == DT_UNKNOWN)
 			is_dir = fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 				 S_ISDIR(st.st_mode);
-		if (!is_dir && !hide_may_match(s, e->name))
+		if (!is_dir && !hide_may_match(s, e->name) &&
+		    strcmp(e->name, HIDE_HEAD) != 0)
 			continue;
 		buf_add(is_dir ? dirs : files, e->name, strlen(e->name) + 1);
 		++*(is_dir ? ret_dirs : ret_files);
@@ -398,13 +403,13 @@ static int hide_read(struct hide_search *s, int fd, struct buf *files, size_t *r
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
-static int hide_list(struct hide_search *s, struct dir_names files, struct dir_names dirs,
-		     const struct stat *st)
+static int hide_list(struct hide_search *s, struct dir_names files, struct dir_names dirs)
 {
 	int r;
 
-	dir_cache_add(&s->cache, s->path, st, files, dirs);
-	r = hide_entries(s, files, false);
+	r = s->length && hide_is_repository(s, files) ? hide_repository(s) : 0;
+	if (r == 0)
+		r = hide_entries(s, files, false);
 	return r < 0 ? r : hide_entries(s, dirs, true);
 }
 
@@ -426,21 +431,30 @@ static int hide_new_dir(struct hide_search *s)
 	r = fstat(fd, &st) < 0 ? -errno
 			       : hide_read(s, fd, &files, &n_files, &dirs, &n_dirs);
 	(void)close(fd);
-	return r < 0 ? r
-		     : hide_list(s, (struct dir_names){ files.data, n_files },
-				 (struct dir_names){ dirs.data, n_dirs }, &st);
+	if (r < 0)
+		return r;
+	dir_cache_add(&s->cache, s->path, &st, (struct dir_names){ files.data, n_files },
+		      (struct dir_names){ dirs.data, n_dirs });
+	return hide_list(s, (struct dir_names){ files.data, n_files },
+			 (struct dir_names){ dirs.data, n_dirs });
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
 static int hide_dir(struct hide_search *s)
 {
 	const struct dir_known *known = NULL;
+	struct dir_names files, dirs;
 	struct stat st;
 
 	if (s->cache.n > 0 &&
 	    fstatat(s->project, s->length ? s->path : ".", &st, AT_SYMLINK_NOFOLLOW) == 0)
 		known = dir_cache_find(&s->cache, s->path, &st);
-	return known ? hide_list(s, known->files, known->dirs, &st) : hide_new_dir(s);
+	if (!known)
+		return hide_new_dir(s);
+	dir_cache_keep(&s->cache, known);
+	files = known->files;
+	dirs = known->dirs;
+	return hide_list(s, files, dirs);
 }
 
 static int hide_parse(struct gitignore *g, const char *const *patterns)
@@ -456,6 +470,7 @@ static int hide_parse(struct gitignore *g, const char *const *patterns)
 /* All patterns decide which names are remembered. */
 static void hide_rules(const char *const *patterns, struct buf *rules)
 {
+	buf_puts(rules, HIDE_HEAD "\n");
 	for (const char *const *p = hide_default_patterns; *p; p++)
 		buf_printf(rules, "%s\n", *p);
 	for (; patterns && *patterns; patterns++)

@@ -327,9 +327,9 @@ def what_a_killed_process_remembered_is_removed():
         put(store, {f"{mine[0]}.new": "x" * 100000})
         put(w.project, {"sub/go.mod": "module y\n"})
         w.setup()
-        with open(f"{store}/{mine[0]}", encoding="utf-8") as f:
+        with open(f"{store}/{mine[0]}", "rb") as f:
             text = f.read()
-        ok("xxx" not in text and "sub" in text.split("\0"), "the memory")
+        ok(b"xxx" not in text and b"sub" in text.split(b"\0"), "the memory")
         ok(not os.path.exists(f"{store}/{mine[0]}.new"), "what was left")
 
 

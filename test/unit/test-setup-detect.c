@@ -167,7 +167,7 @@ TEST(included_requirements)
 	      "base.in limits.in requirements.txt");
 }
 
-/* Does a change of @path to @contents change the key? The path is one of @files. */
+/* Does @contents in the file @path change the key? */
 static bool key_depends(const char *const *files, const char *path, const char *contents)
 {
 	int fd = project(files);
@@ -180,6 +180,7 @@ static bool key_depends(const char *const *files, const char *path, const char *
 	EQ(setup_plan_key(fd, &p, KEY_OF("/p", "image", "/w", "none"), &one, &err), 0);
 	EQ(setup_plan_key(fd, &p, KEY_OF("/p", "image", "/w", "none"), &two, &err), 0);
 	STREQ(one.key, two.key);
+	(void)close(openat(fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
 	EQ(fd_write_file_at(fd, path, contents), 0);
 	EQ(setup_plan_make(fd, &o, &q, &err), 0);
 	EQ(setup_plan_key(fd, &q, KEY_OF("/p", "image", "/w", "none"), &two, &err), 0);
@@ -219,6 +220,8 @@ TEST(scripts_of_an_installation_are_in_the_key)
 		   "a/b/c/d/e/package.json"));
 	OK(!DEPENDS("a/b/c/d/e/index.js", "package.json={\"workspaces\": [\"a/**\"]}",
 		    "a/b/c/d/e/package.json", "a/b/c/d/e/index.js"));
+	OK(!DEPENDS("a/b/c/d/e/new", "package.json={\"workspaces\": [\"a/**\"]}",
+		    "a/b/c/d/e/package.json"));
 	OK(DEPENDS("a/b/c/d/e/x.js", "package.json={\"workspaces\": [\"a/**\"]}",
 		   "a/b/c/d/e/package.json={\"scripts\": {\"install\": \"node x\"}}",
 		   "a/b/c/d/e/x.js"));
