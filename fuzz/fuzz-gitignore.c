@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "work/git_index.h"
 #include "base/gitignore.h"
+#include "work/git_index.h"
 #include "work/hide_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,6 @@
 #include "setup/inputs.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,8 +23,8 @@ int setup_inputs_set(struct setup_step *s, unsigned reads, const char *path,
 }
 
 /* The text of a manifest; NULL: it cannot be read, so nothing is known about it. */
-static char *inputs_read(int project_fd, const char *dir, const char *name,
-			 char **ret_path)
+char *setup_inputs_read(int project_fd, const char *dir, const char *name,
+			char **ret_path)
 {
 	struct warren_error unread = WARREN_ERROR_INIT;
 	char *text = NULL;
@@ -37,7 +36,7 @@ static char *inputs_read(int project_fd, const char *dir, const char *name,
 	return text;
 }
 
-static bool inputs_has(int project_fd, const char *dir, const char *name)
+bool setup_inputs_has(int project_fd, const char *dir, const char *name)
 {
 	AUTO_FREE char *path = setup_tree_join(dir, name);
 
@@ -45,7 +44,7 @@ static bool inputs_has(int project_fd, const char *dir, const char *name)
 }
 
 /* The first of @words that the text contains; NULL: none. */
-static const char *inputs_find(const char *text, const char *const *words)
+const char *setup_inputs_find(const char *text, const char *const *words)
 {
 	for (; *words; words++)
 		if (strstr(text, *words))
@@ -64,140 +63,13 @@ static int inputs_add(int project_fd, struct setup_step *s, const char *dir,
 	return setup_tree_has(project_fd, path) ? strv_add(&s->files, path) : 0;
 }
 
-static int inputs_add_words(int project_fd, struct setup_step *s, const char *dir,
-			    const char *const *names)
+int setup_inputs_add_words(int project_fd, struct setup_step *s, const char *dir,
+			   const char *const *names)
 {
 	int r = 0;
 
 	for (; r == 0 && *names; names++)
 		r = inputs_add(project_fd, s, dir, *names);
-	return r;
-}
-
-/* -------------------------------------------------------------------- node */
-
-/* Scripts that an installation runs. */
-static const char *const inputs_lifecycle[] = {
-	"preinstall", "install",     "postinstall",  "prepublish",         "preprepare",
-	"prepare",    "postprepare", "dependencies", "pnpm:devPreinstall",
-};
-
-/* These only set up git's hooks, which are no part of a result. */
-static const char *const inputs_harmless[] = { "husky", "husky install", "husky || true",
-					       "is-ci || husky install" };
-
-static bool inputs_is_harmless(const char *command)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(inputs_harmless); i++)
-		if (strcmp(command, inputs_harmless[i]) == 0)
-			return true;
-	return false;
-}
-
-static const char *inputs_node_scripts(const json_t *root)
-{
-	const json_t *scripts = json_object_get(root, "scripts");
-
-	for (size_t i = 0; i < ARRAY_SIZE(inputs_lifecycle); i++) {
-		const json_t *one = json_object_get(scripts, inputs_lifecycle[i]);
-		const char *command = json_string_value(one);
-
-		if (one && (!command || (command[0] && !inputs_is_harmless(command))))
-			return "has a script that the installation runs";
-	}
-	return NULL;
-}
-
-const char *setup_inputs_node_code(int project_fd, const char *path)
-{
-	static const char *const local[] = {
-		"\"file:", "\"link:", "\"portal:",           "\"patch:", "\"./",
-		"\"../",   "\"~/",    "patchedDependencies", NULL
-	};
-	AUTO_FREE char *text = NULL, *same = NULL;
-	const char *why;
-	json_t *root, *part;
-
-	text = inputs_read(project_fd, "", path, &same);
-	root = text ? json_loads(text, 0, NULL) : NULL;
-	if (!json_is_object(root)) {
-		json_decref(root);
-		return "is not understood";
-	}
-	why = inputs_node_scripts(root);
-	/* Paths in other members ("main", "exports") are not read by an installation. */
-	for (size_t i = 0; !why && i < 6; i++) {
-		static const char *const parts[] = {
-			"dependencies",         "devDependencies", "peerDependencies",
-			"optionalDependencies", "resolutions",     "overrides"
-		};
-		AUTO_FREE char *dumped = NULL;
-
-		part = json_object_get(root, parts[i]);
-		dumped = part ? json_dumps(part, JSON_COMPACT) : NULL;
-		if (dumped && inputs_find(dumped, local))
-			why = "has dependencies that are directories or files";
-	}
-	if (!why && json_object_get(root, "pnpm"))
-		why = strstr(text, "patchedDependencies") ? "has patched dependencies"
-							  : NULL;
-	json_decref(root);
-	return why;
-}
-
-/* Configuration that makes the tool run code, or patch what it installs. */
-static const char *inputs_node_config(int project_fd, const char *dir)
-{
-	static const struct {
-		const char *file, *word;
-	} configs[] = {
-		{ "binding.gyp", NULL },
-		{ ".pnpmfile.cjs", NULL },
-		{ "pnpmfile.cjs", NULL },
-		{ ".yarnrc.yml", "plugins" },
-		{ ".yarnrc.yml", "yarnPath" },
-		{ ".yarnrc", "yarn-path" },
-		{ ".npmrc", "script-shell" },
-		{ ".npmrc", "pnpmfile" },
-		{ "pnpm-workspace.yaml", "patchedDependencies" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(configs); i++) {
-		AUTO_FREE char *path = NULL, *text = NULL;
-
-		if (!inputs_has(project_fd, dir, configs[i].file))
-			continue;
-		text = inputs_read(project_fd, dir, configs[i].file, &path);
-		if (!configs[i].word || !text || strstr(text, configs[i].word))
-			return configs[i].file;
-	}
-	return NULL;
-}
-
-static int inputs_node(int project_fd, const struct detect_row *row, const char *dir,
-		       struct setup_step *s, struct warren_error *err)
-{
-	AUTO_FREE char *path = setup_tree_join(dir, row->file);
-	AUTO_FREE char *text = NULL, *same = NULL;
-	const char *why, *config;
-	int r = 0;
-
-	if (!path || inputs_add_words(project_fd, s, dir,
-				      (const char *const[]){ "binding.gyp",
-							     ".pnpmfile.cjs", NULL }) < 0)
-		return error_errno(err, ENOMEM, "plan the setup");
-	why = setup_inputs_node_code(project_fd, path);
-	config = inputs_node_config(project_fd, dir);
-	text = inputs_read(project_fd, "", path, &same);
-	if (inputs_has(project_fd, dir, "pnpm-workspace.yaml") ||
-	    (text && strstr(text, "\"workspaces\"")))
-		r = setup_inputs_set(s, SETUP_READS_NAMES | SETUP_READS_SCRIPTS, "", "",
-				     err);
-	if (r == 0 && why)
-		r = setup_inputs_set(s, SETUP_READS_ALL, path, why, err);
-	if (r == 0 && config)
-		r = setup_inputs_set(s, SETUP_READS_ALL, config,
-				     "makes the installation run code, or patch", err);
 	return r;
 }
 
@@ -244,25 +116,27 @@ static int inputs_python(int project_fd, const struct detect_row *row, const cha
 	const char *why = NULL;
 	int r = 0;
 
-	text = inputs_read(project_fd, dir, row->file, &path);
-	setup_cfg = inputs_read(project_fd, dir, "setup.cfg", &cfg_path);
+	text = setup_inputs_read(project_fd, dir, row->file, &path);
+	setup_cfg = setup_inputs_read(project_fd, dir, "setup.cfg", &cfg_path);
 	if (!path)
 		return error_errno(err, ENOMEM, "plan the setup");
 	if (!text)
 		why = "is not understood";
-	else if (inputs_has(project_fd, dir, "setup.py"))
+	else if (setup_inputs_has(project_fd, dir, "setup.py"))
 		why = "has a setup.py next to it, which is code";
-	else if (inputs_find(text, inputs_python_code) ||
-		 (setup_cfg && inputs_find(setup_cfg, inputs_python_code)))
+	else if (setup_inputs_find(text, inputs_python_code) ||
+		 (setup_cfg && setup_inputs_find(setup_cfg, inputs_python_code)))
 		why = "asks for a build that reads other files";
+	else if (strstr(text, "where") && !strstr(text, "src"))
+		why = "names directories of packages";
 	else if (strstr(text, "build-backend") &&
-		 !inputs_find(text, inputs_python_backends))
+		 !setup_inputs_find(text, inputs_python_backends))
 		why = "has a build backend that Warren does not know";
 	/* README and LICENSE become metadata; packages are found by their directories. */
 	if (!why && strv_add(&s->lists, dir) < 0)
 		r = -ENOMEM;
 	if (r == 0)
-		r = inputs_add_words(project_fd, s, dir, extra);
+		r = setup_inputs_add_words(project_fd, s, dir, extra);
 	if (r < 0)
 		return error_errno(err, -r, "plan the setup");
 	return why ? setup_inputs_set(s, SETUP_READS_ALL, path, why, err) : 0;
@@ -278,11 +152,11 @@ static int inputs_rust(int project_fd, const struct detect_row *row, const char 
 					      NULL };
 	AUTO_FREE char *text = NULL, *path = NULL;
 
-	if (inputs_add_words(project_fd, s, dir, config) < 0)
+	if (setup_inputs_add_words(project_fd, s, dir, config) < 0)
 		return error_errno(err, ENOMEM, "plan the setup");
-	text = inputs_read(project_fd, dir, row->file, &path);
+	text = setup_inputs_read(project_fd, dir, row->file, &path);
 	/* Of path dependencies and members, cargo fetch reads only the manifests. */
-	return !text || inputs_find(text, members)
+	return !text || setup_inputs_find(text, members)
 		       ? setup_inputs_set(s, SETUP_READS_NAMES, "", "", err)
 		       : 0;
 }
@@ -292,8 +166,9 @@ static int inputs_go(int project_fd, const struct detect_row *row, const char *d
 {
 	AUTO_FREE char *text = NULL, *path = NULL;
 
-	text = inputs_read(project_fd, dir, row->file, &path);
-	return !text || strstr(text, "=> .") || inputs_has(project_fd, dir, "go.work")
+	text = setup_inputs_read(project_fd, dir, row->file, &path);
+	return !text || strstr(text, "=> .") ||
+			       setup_inputs_has(project_fd, dir, "go.work")
 		       ? setup_inputs_set(s, SETUP_READS_NAMES, "", "", err)
 		       : 0;
 }
@@ -305,7 +180,7 @@ static int inputs_maven(int project_fd, const struct detect_row *row, const char
 					      ".mvn/jvm.config", NULL };
 
 	(void)row;
-	if (inputs_add_words(project_fd, s, dir, config) < 0)
+	if (setup_inputs_add_words(project_fd, s, dir, config) < 0)
 		return error_errno(err, ENOMEM, "plan the setup");
 	return setup_inputs_set(s, SETUP_READS_NAMES, "", "", err);
 }
@@ -317,8 +192,8 @@ static int inputs_words(int project_fd, const struct detect_row *row, const char
 {
 	AUTO_FREE char *text = NULL, *path = NULL;
 
-	text = inputs_read(project_fd, dir, row->file, &path);
-	if (text && !inputs_find(text, words))
+	text = setup_inputs_read(project_fd, dir, row->file, &path);
+	if (text && !setup_inputs_find(text, words))
 		return 0;
 	return setup_inputs_set(s, SETUP_READS_ALL, path ? path : row->file,
 				"runs code of the project, or names paths", err);
@@ -365,11 +240,11 @@ static const struct {
 	int (*add)(int project_fd, const struct detect_row *row, const char *dir,
 		   struct setup_step *s, struct warren_error *err);
 } inputs_table[] = {
-	{ "uv", inputs_python },   { "poetry", inputs_python },
-	{ "pnpm", inputs_node },   { "yarn", inputs_node },
-	{ "npm", inputs_node },    { "cargo", inputs_rust },
-	{ "go", inputs_go },       { "bundler", inputs_ruby },
-	{ "maven", inputs_maven }, { "composer", inputs_php },
+	{ "uv", inputs_python },       { "poetry", inputs_python },
+	{ "pnpm", setup_inputs_node }, { "yarn", setup_inputs_node },
+	{ "npm", setup_inputs_node },  { "cargo", inputs_rust },
+	{ "go", inputs_go },           { "bundler", inputs_ruby },
+	{ "maven", inputs_maven },     { "composer", inputs_php },
 };
 
 int setup_inputs_row(int project_fd, const struct detect_row *row, const char *dir,
@@ -391,7 +266,7 @@ int setup_inputs_command(int project_fd, struct setup_step *s, struct warren_err
 
 		/* The lock file decides between rows with the same title. */
 		if (strcmp(s->run, row->title) == 0 &&
-		    inputs_has(project_fd, s->dir, row->file))
+		    setup_inputs_has(project_fd, s->dir, row->file))
 			return setup_inputs_row(project_fd, row, s->dir, s, err);
 	}
 	return setup_inputs_set(s, SETUP_READS_ALL, "", "the command may read any file",

@@ -29,8 +29,25 @@ int setup_inputs_set(struct setup_step *s, unsigned reads, const char *path,
 int setup_inputs_requirements(int project_fd, const char *dir, struct setup_step *s,
 			      struct warren_error *err) MUST_CHECK;
 
+/* The same for package.json in @dir. */
+int setup_inputs_node(int project_fd, const struct detect_row *row, const char *dir,
+		      struct setup_step *s, struct warren_error *err) MUST_CHECK;
+
 /* Return why an installation runs code of this package.json; NULL: it does not. */
 const char *setup_inputs_node_code(int project_fd, const char *path);
+
+/*
+ * Read a manifest, and set *@ret_path to its path; the caller frees both. NULL: it cannot
+ * be read, so nothing is known about it.
+ */
+char *setup_inputs_read(int project_fd, const char *dir, const char *name,
+			char **ret_path) MUST_CHECK;
+bool setup_inputs_has(int project_fd, const char *dir, const char *name);
+/* The first of @words that the text contains; NULL: none. */
+const char *setup_inputs_find(const char *text, const char *const *words);
+/* Add those of the files that exist to .files. 0 or -ENOMEM. */
+int setup_inputs_add_words(int project_fd, struct setup_step *s, const char *dir,
+			   const char *const *names) MUST_CHECK;
 
 /* Add the files that plan.reads and plan.lists stand for to a sum. */
 int setup_inputs_sum(struct sha256 *h, int project_fd, const struct setup_plan *p,

@@ -227,6 +227,30 @@ TEST(scripts_of_an_installation_are_in_the_key)
 		   "a/b/c/d/e/x.js"));
 }
 
+#define LOCK(packages) "package-lock.json={\"packages\": {" packages "}}"
+#define LOCKED(name) \
+	"\"node_modules/" name "\": {\"version\": \"1\", \"hasInstallScript\": true}"
+
+TEST(scripts_of_dependencies_are_in_the_key)
+{
+	OK(DEPENDS("schema", "schema", "package.json", LOCK(LOCKED("@prisma/client"))));
+	OK(!DEPENDS("schema", "schema", "package.json", LOCK(LOCKED("esbuild"))));
+	OK(!DEPENDS("schema", "schema", "package.json",
+		    LOCK("\"node_modules/unknown\": {}")));
+	OK(DEPENDS("schema", "schema", "package.json",
+		   LOCK(LOCKED("esbuild") ", " LOCKED("a/node_modules/unknown"))));
+	OK(!DEPENDS(
+		"schema", "schema", "package.json",
+		LOCK(LOCKED("unknown/node_modules/esbuild") ", \"node_modules/x\": {}")));
+	/* That of the project itself is in package.json. */
+	OK(!DEPENDS("schema", "schema", "package.json",
+		    LOCK("\"\": {\"hasInstallScript\": true}")));
+	OK(DEPENDS("schema", "schema", "yarn.lock",
+		   "package.json={\"dependencies\": {\"prisma\": \"1\"}}"));
+	OK(!DEPENDS("schema", "schema", "yarn.lock",
+		    "package.json={\"dependencies\": {\"esbuild\": \"1\"}}"));
+}
+
 TEST(paths_in_requirements_are_in_the_key)
 {
 	OK(DEPENDS("lib/setup.py", "requirements.txt=-e ./lib\n", "lib/setup.py"));
@@ -253,6 +277,9 @@ TEST(what_builds_read_is_in_the_key)
 		   "x/version.py"));
 	OK(DEPENDS("README", "pyproject.toml=[project]\nreadme = 'README'\n", "README"));
 	OK(!DEPENDS("x/__init__.py", "pyproject.toml=[project]\n", "x/__init__.py"));
+	OK(DEPENDS("lib/x/__init__.py", "lib/x/__init__.py",
+		   "pyproject.toml=[project]\n[tool.setuptools.packages.find]\n"
+		   "where = ['lib']\n"));
 	OK(DEPENDS("cmake/x.cmake", "CMakeLists.txt=include(cmake/x.cmake)\n",
 		   "cmake/x.cmake"));
 	OK(DEPENDS("lib/x/version.rb", "Gemfile=gemspec\n", "lib/x/version.rb"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-work-ignore.c - patterns match as git's do, and indices are read */
-#include "work/git_index.h"
 #include "base/gitignore.h"
+#include "work/git_index.h"
 
 #include <errno.h>
 
