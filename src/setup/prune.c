@@ -127,6 +127,16 @@ static int prune_descend(const struct prune *p, const char *name, const char *pa
 	return r;
 }
 
+/* It hides a file of the layer below, but not one that the project gets later. */
+static int prune_whiteout(const struct prune *p, const char *name, const char *path)
+{
+	return PRUNE_HAS(prune_tools, name) || PRUNE_HAS(prune_results, name) ||
+			       prune_is_ignored(p, path, false) ||
+			       prune_is_ignored(p, path, true)
+		       ? 0
+		       : tree_remove(p->upper, p->upper, name);
+}
+
 /* An entry that the project does not have. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as PRUNE_DEPTH_MAX */
 static int prune_new(const struct prune *p, const char *name, const char *path,
@@ -134,9 +144,10 @@ static int prune_new(const struct prune *p, const char *name, const char *path,
 {
 	bool is_dir = S_ISDIR(st->st_mode);
 
-	/* A whiteout hides a file of the layer below. */
-	if (p->results || (S_ISCHR(st->st_mode) && st->st_rdev == 0))
+	if (p->results)
 		return 0;
+	if (S_ISCHR(st->st_mode) && st->st_rdev == 0)
+		return prune_whiteout(p, name, path);
 	if (p->instructions || prune_instructs(name))
 		return prune_drop(p, name, path, &p->found->added);
 	if (is_dir && (PRUNE_HAS(prune_tools, name) || PRUNE_HAS(prune_results, name)))

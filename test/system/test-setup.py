@@ -198,6 +198,18 @@ def a_script_of_an_installation_is_part_of_the_key():
         ok(w.setup().endswith("ready"), "without a script")
 
 
+@test
+def what_a_later_setup_removed_stays_removed():
+    with World() as w:
+        step = "if test -e log; then rm log node_modules/x; else mkdir node_modules; touch log node_modules/x; fi; cat dep >/srv/d"
+        put(w.project, {"warren.yaml": f"steps: [{{run: '{step}', files: [dep]}}]\n", "dep": "1\n"})
+        eq(w.layer_files(w.setup(), "project"), ["log", "node_modules/x"])
+        put(w.project, {"dep": "2\n"})
+        w.setup()
+        eq(w.run("work", "-q", "--no-sync", "--", "sh", "-c", "ls; ls node_modules").stdout.split(),
+           [b"dep", b"node_modules", b"warren.yaml"])
+
+
 # ---------------------------------------------------------------- approval
 
 

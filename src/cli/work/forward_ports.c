@@ -197,7 +197,7 @@ static int forward_listen_near(uint16_t port, struct warren_error *err)
 	for (unsigned i = 0; i <= FORWARD_NEXT_MAX && port + i <= LISTEN_PORT_LAST; i++) {
 		(void)snprintf(where, sizeof(where), "127.0.0.1:%u", port + i);
 		fd = cli_listen_on(where, err);
-		if (fd >= 0 || fd != -EADDRINUSE)
+		if (fd != -EADDRINUSE)
 			break;
 	}
 	/* All are taken, or only root may listen there. */
@@ -211,8 +211,12 @@ static int forward_ports_add(struct forward_ports *f, uint16_t port, bool quiet,
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = (uint32_t)f->n };
 	struct sockaddr_in addr = { 0 };
 	socklen_t n = sizeof(addr);
-	int fd = forward_listen_near(port, err);
+	int fd;
 
+	for (size_t i = 0; i < f->n; i++)
+		if (f->v[i].port == port)
+			return 0;
+	fd = forward_listen_near(port, err);
 	if (fd < 0)
 		return error_wrap(err, "forward port %u of the project", port);
 	f->v[f->n++] = (struct forward_port){ .listener = fd, .port = port };
