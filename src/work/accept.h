@@ -10,11 +10,12 @@
  *
  * Paths are resolved beneath the project, without links and other mounts, at the time of
  * each rename. Files belong to the owner of the project, or keep the owner that they
- * have. Modes become exactly the sandbox's, whatever the umask is; if the user has changed
- * a mode as well, it is merged with the mode before both (changes.h). Set-id bits are
- * taken over only with GUARD_SETID: without it, the rest of the change is, and the bits
- * stay a change of their own (CHANGE_MODE). A new directory has the set-group-id bit that
- * its parent gives it in any case.
+ * have; in a directory with the set-group-id bit, new files get its group. Modes become
+ * exactly the sandbox's, whatever the umask is; if the user has changed a mode as well,
+ * it is merged with the mode before both (changes.h). Set-id bits are taken over only
+ * with GUARD_SETID: without it, the rest of the change is, and the bits stay a change of
+ * their own (CHANGE_MODE). A new directory has the set-group-id bit that its parent gives
+ * it in any case.
  *
  * If the user has changed a file since the work started, the two changes are merged with
  * the contents before both (base.h). If that is not possible, it is a conflict.

@@ -64,6 +64,11 @@ struct stage_source {
 	const char *old_name;
 	const struct stat *old;
 };
+/*
+ * Get the set-id bit that the kernel gives to new directories at @path, and the group of
+ * new files.
+ */
+mode_t stage_inherit(const struct accept *a, const char *path, gid_t *ret_gid);
 /* Create the new file of @op. */
 int stage_file(struct accept *a, struct op *op, const struct stage_source *from);
 int stage_dir(struct accept *a, struct op *op, mode_t mode);

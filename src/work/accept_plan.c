@@ -97,23 +97,6 @@ static int plan_stage_dir(const struct plan *p, const char *path, mode_t mode)
 	return 0;
 }
 
-/* The set-id bit that the kernel gives to new directories at @path. */
-static mode_t plan_inherit(const struct plan *p, const char *path)
-{
-	AUTO_FREE char *copy = strdup(path);
-	struct stat st;
-	int r = -ENOENT;
-
-	while (copy && *copy && r < 0) {
-		char *slash = strrchr(copy, '/');
-
-		copy[slash ? slash - copy : 0] = '\0';
-		r = *copy ? beneath_stat(p->a->w->project_fd, copy, &st)
-			  : fstat(p->a->w->project_fd, &st);
-	}
-	return r == 0 ? st.st_mode & S_ISGID : 0;
-}
-
 /*
  * A new directory has the sandbox's mode; without permission, only the set-id bit that
  * the kernel would give to it.
@@ -131,7 +114,7 @@ static int plan_dir_mode(const struct plan *p, const char *path, mode_t *ret)
 		return -ESTALE;
 	*ret = p->a->o->allow & GUARD_SETID
 		       ? at.st.st_mode & 07777
-		       : (at.st.st_mode & 01777) | plan_inherit(p, path);
+		       : (at.st.st_mode & 01777) | stage_inherit(p->a, path, NULL);
 	return 0;
 }
 
@@ -435,7 +418,9 @@ static int plan_keep_set_id(const struct plan *p, bool both, mode_t *ret)
 	int r = 1;
 
 	if (!both)
-		bits = S_ISDIR(p->theirs.st.st_mode) ? plan_inherit(p, p->c->path) : 0;
+		bits = S_ISDIR(p->theirs.st.st_mode)
+			       ? stage_inherit(p->a, p->c->path, NULL)
+			       : 0;
 	else if (bits && S_ISREG(p->yours.st.st_mode))
 		r = change_same(&p->yours, &p->theirs);
 	*ret = r > 0 ? bits : 0;

@@ -46,8 +46,10 @@ int stage_open(struct work *w)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	/* If root works in a user's project, the user may have put another one there. */
-	return st.st_uid == geteuid() && (st.st_mode & 07777) == 0700 ? TAKE_FD(fd)
-								      : -EPERM;
+	/* The project may give it the set-group-id bit. */
+	return st.st_uid == geteuid() && (st.st_mode & 07777 & ~S_ISGID) == 0700
+		       ? TAKE_FD(fd)
+		       : -EPERM;
 }
 
 int stage_begin(struct accept *a, struct warren_error *err)
@@ -139,25 +141,52 @@ static void stage_attributes(const struct stage_source *from, int to)
 	}
 }
 
-static int stage_owner(const struct accept *a, const struct stage_source *from, int fd,
-		       const char *name)
+mode_t stage_inherit(const struct accept *a, const char *path, gid_t *ret_gid)
+{
+	AUTO_FREE char *copy = strdup(path);
+	struct stat st;
+	int r = -ENOENT;
+
+	while (copy && *copy && r < 0) {
+		char *slash = strrchr(copy, '/');
+
+		copy[slash ? slash - copy : 0] = '\0';
+		r = *copy ? beneath_stat(a->w->project_fd, copy, &st)
+			  : fstat(a->w->project_fd, &st);
+	}
+	if (ret_gid)
+		*ret_gid = r == 0 && (st.st_mode & S_ISGID) ? st.st_gid : a->gid;
+	return r == 0 ? st.st_mode & S_ISGID : 0;
+}
+
+static int stage_owner(const struct accept *a, const struct op *op,
+		       const struct stage_source *from, int fd, const char *name)
 {
 	uid_t uid = from && from->old ? from->old->st_uid : a->uid;
-	gid_t gid = from && from->old ? from->old->st_gid : a->gid;
 	struct stat st;
+	gid_t gid;
 
+	if (from && from->old)
+		gid = from->old->st_gid;
+	else
+		(void)stage_inherit(a, op->path, &gid);
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
 		return -errno;
 	if (st.st_uid == uid && st.st_gid == gid)
 		return 0;
-	/* An ordinary user cannot give files away. */
-	if (fchownat(fd, name, uid, gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 &&
-	    geteuid() == 0)
+	if (fchownat(fd, name, uid, gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) == 0)
+		return 0;
+	if (geteuid() == 0)
 		return -errno;
-	return 0;
+	/* An ordinary user cannot give files away, but can share them with a group. */
+	return fchownat(fd, name, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) <
+				       0 &&
+			       errno != EPERM
+		       ? -errno
+		       : 0;
 }
 
-static int stage_regular(struct accept *a, const char *name,
+static int stage_regular(struct accept *a, const struct op *op, const char *name,
 			 const struct stage_source *from)
 {
 	AUTO_CLOSE int fd =
@@ -176,7 +205,7 @@ static int stage_regular(struct accept *a, const char *name,
 
 		r = source < 0 ? source : stage_copy(source, fd, st.st_size);
 	}
-	r = r < 0 ? r : stage_owner(a, from, fd, "");
+	r = r < 0 ? r : stage_owner(a, op, from, fd, "");
 	if (r == 0 && from->old)
 		stage_attributes(from, fd);
 	if (r == 0 && fchmod(fd, from->mode & 07777) < 0)
@@ -187,7 +216,8 @@ static int stage_regular(struct accept *a, const char *name,
 	return r;
 }
 
-static int stage_link(struct accept *a, const char *name, const struct stage_source *from)
+static int stage_link(struct accept *a, const struct op *op, const char *name,
+		      const struct stage_source *from)
 {
 	AUTO_FREE char *target = NULL;
 	size_t n;
@@ -195,7 +225,7 @@ static int stage_link(struct accept *a, const char *name, const struct stage_sou
 
 	if (r == 0 && symlinkat(target, a->staging, name) < 0)
 		r = -errno;
-	return r < 0 ? r : stage_owner(a, from, a->staging, name);
+	return r < 0 ? r : stage_owner(a, op, from, a->staging, name);
 }
 
 static int stage_note(const struct accept *a, struct op *op, const char *name)
@@ -215,8 +245,8 @@ int stage_file(struct accept *a, struct op *op, const struct stage_source *from)
 
 	accept_step("stage");
 	(void)snprintf(name, sizeof(name), "n%llu", (unsigned long long)op->number);
-	r = S_ISLNK(from->mode) ? stage_link(a, name, from)
-				: stage_regular(a, name, from);
+	r = S_ISLNK(from->mode) ? stage_link(a, op, name, from)
+				: stage_regular(a, op, name, from);
 	return r < 0 ? r : stage_note(a, op, name);
 }
 
@@ -233,7 +263,7 @@ int stage_dir(struct accept *a, struct op *op, mode_t mode)
 	fd = openat(a->staging, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	r = stage_owner(a, NULL, fd, "");
+	r = stage_owner(a, op, NULL, fd, "");
 	if (r == 0 && fchmod(fd, mode & 07777) < 0)
 		r = -errno;
 	return r < 0 ? r : stage_note(a, op, name);

@@ -322,7 +322,7 @@ static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
 	if (new &&upper < 0)
 		return upper;
 	/* Otherwise, all that is in it would look new. */
-	if (new && lower == -EACCES)
+	if (new &&lower == -EACCES)
 		return lower;
 	if (!new &&lower < 0) {
 		k->out.n_skipped++;

@@ -21,15 +21,20 @@
 #define HIDE_MEMORY     ".scan-"
 #define HIDE_MEMORY_AGE ((time_t)30 * 24 * 3600)
 
+static void hide_forget(char ***list, size_t *n)
+{
+	for (size_t i = 0; i < *n; i++)
+		free((*list)[i]);
+	free(*list);
+	*list = NULL;
+	*n = 0;
+}
+
 void work_hidden_done(struct work_hidden *h)
 {
-	for (size_t i = 0; i < h->n; i++)
-		free(h->paths[i]);
-	for (size_t i = 0; i < h->n_cleaned; i++)
-		free(h->cleaned[i]);
-	free(h->paths);
-	free(h->cleaned);
-	*h = (struct work_hidden){ 0 };
+	hide_forget(&h->paths, &h->n);
+	hide_forget(&h->cleaned, &h->n_cleaned);
+	hide_forget(&h->shared, &h->n_shared);
 }
 
 /* ------------------------------------------------------------------- the layer */
@@ -51,11 +56,7 @@ static int hide_like(int from, int to)
 	return 0;
 }
 
-/*
- * A directory has the mode of the project's, which may forbid an ordinary user to create
- * files in it. Returns the mode for hide_close_up(); 0: nothing is to be done.
- */
-static mode_t hide_open_up(int dir)
+mode_t hide_open_up(int dir)
 {
 	struct stat st;
 
@@ -65,7 +66,7 @@ static mode_t hide_open_up(int dir)
 	return st.st_mode;
 }
 
-static void hide_close_up(int dir, mode_t mode)
+void hide_close_up(int dir, mode_t mode)
 {
 	if (mode)
 		(void)fchmod(dir, mode & 07777);
@@ -103,6 +104,16 @@ static int hide_parents(int layer, int project, const char *path, const char **r
 			return r;
 	}
 	return TAKE_FD(to);
+}
+
+int hide_layer_dir(int layer, int project, const char *path)
+{
+	AUTO_FREE char *below = NULL;
+	const char *name;
+
+	if (asprintf(&below, "%s%sx", path, *path ? "/" : "") < 0)
+		return -ENOMEM;
+	return hide_parents(layer, project, below, &name);
 }
 
 static int hide_whiteout(int layer, int project, const char *path)
@@ -264,6 +275,12 @@ int work_hide(struct work *w, const char *const *patterns, struct work_hidden *r
 			free(h.cleaned[i]);
 	}
 	h.n_cleaned = n;
+	/* The files of a copy belong to the user. */
+	if (copy >= 0)
+		hide_forget(&h.shared, &h.n_shared);
+	r = hide_share(w, layer, &h, err);
+	if (r < 0)
+		return r;
 	if (h.n > 0)
 		qsort(h.paths, h.n, sizeof(*h.paths), hide_compare);
 	*ret = h;

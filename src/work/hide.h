@@ -7,6 +7,9 @@
  * credentials. In mode WORK_COPY, hidden files are not copied, and the configuration is
  * changed in the copy.
  *
+ * The layer also has copies of files that belong to others, but that the user may write
+ * (hide_shared.c).
+ *
  * Patterns are those of .gitignore: "*.pem" is a name anywhere, "/a/b" a path, "dir/" a
  * directory with all that is in it, and "!pattern" shows again what an earlier one hid.
  * Names are compared without regard to case. Patterns of the user follow the default ones
@@ -27,6 +30,12 @@ struct work_hidden {
 	size_t n;
 	char **cleaned; /* files of git that are shown without credentials */
 	size_t n_cleaned;
+	/*
+	 * Directories with files that the user may write, but the sandbox cannot, because
+	 * they belong to others and are too large, or too many, to be copied.
+	 */
+	char **shared;
+	size_t n_shared;
 };
 
 /* The default patterns, NULL-terminated, to print and document. */

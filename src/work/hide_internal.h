@@ -3,6 +3,8 @@
 #ifndef WORK_HIDE_INTERNAL_H
 #define WORK_HIDE_INTERNAL_H
 
+#include <sys/stat.h>
+
 #include "base/buf.h"
 #include "work/hide.h"
 
@@ -14,6 +16,24 @@
 int hide_search(int project, const char *const *patterns, int memory, const char *name,
 		struct work_hidden *h, struct warren_error *err);
 int hide_add(char ***list, size_t *n, const char *path);
+
+/* Open the directory at @path of the layer, which is created like the project's. */
+int hide_layer_dir(int layer, int project, const char *path);
+/*
+ * A directory of the layer has the mode of the project's, which may forbid an ordinary
+ * user to create files in it. Returns the mode for hide_close_up(); 0: it was
+ * not changed.
+ */
+mode_t hide_open_up(int dir);
+void hide_close_up(int dir, mode_t mode);
+
+/* ------------------------------------------------------------- hide_shared.c */
+
+/* May the directory have files that the sandbox has no id for? */
+bool hide_is_shared(const struct stat *st, const struct stat *project);
+/* Give those of h->shared to the sandbox that the user may write. */
+int hide_share(const struct work *w, int layer, struct work_hidden *h,
+	       struct warren_error *err);
 
 /*
  * Write git's configuration without credentials: sections "credential", keys that hold

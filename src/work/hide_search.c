@@ -113,6 +113,7 @@ struct hide_search {
 	struct dir_cache cache;
 	bool first[256], last[256][256], all; /* which names may match */
 	struct work_hidden *found;
+	struct stat top; /* of the project */
 	char path[PATH_MAX];
 	size_t length, depth;
 };
@@ -299,12 +300,45 @@ static int hide_git_modules(struct hide_search *s)
 	return r;
 }
 
+/* Other users of a repository have created directories in it. */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_git_shared(struct hide_search *s)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int dir = hide_open(s);
+	const struct dir_entry *e;
+	const size_t length = s->length;
+	struct stat st;
+	int r = 0;
+
+	if (!reader)
+		return -ENOMEM;
+	if (dir < 0 || s->depth >= HIDE_DEPTH_MAX || fstat(dir, &st) < 0)
+		return 0;
+	if (hide_is_shared(&st, &s->top))
+		r = hide_add(&s->found->shared, &s->found->n_shared, s->path);
+	reader->fd = dir;
+	s->depth++;
+	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
+		if (e->type != DT_DIR || hide_enter(s, e->name) < 0)
+			continue;
+		r = hide_git_shared(s);
+		hide_leave(s, length);
+	}
+	s->depth--;
+	return r;
+}
+
 static int hide_repository(struct hide_search *s)
 {
 	static const char *const below[] = { "modules", "worktrees" };
 	const size_t length = s->length;
+	struct stat st;
 	int r = hide_git(s);
 
+	if (r == 0 && fstatat(s->project, s->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISDIR(st.st_mode) && hide_is_shared(&st, &s->top))
+		r = hide_git_shared(s);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(below); i++) {
 		if (hide_enter(s, below[i]) < 0)
 			continue;
@@ -403,11 +437,15 @@ static int hide_read(struct hide_search *s, int fd, struct buf *files, size_t *r
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
-static int hide_list(struct hide_search *s, struct dir_names files, struct dir_names dirs)
+static int hide_list(struct hide_search *s, struct dir_names files, struct dir_names dirs,
+		     const struct stat *st)
 {
-	int r;
+	int r = hide_is_shared(st, &s->top)
+			? hide_add(&s->found->shared, &s->found->n_shared, s->path)
+			: 0;
 
-	r = s->length && hide_is_repository(s, files) ? hide_repository(s) : 0;
+	if (r == 0 && s->length && hide_is_repository(s, files))
+		r = hide_repository(s);
 	if (r == 0)
 		r = hide_entries(s, files, false);
 	return r < 0 ? r : hide_entries(s, dirs, true);
@@ -436,7 +474,7 @@ static int hide_new_dir(struct hide_search *s)
 	dir_cache_add(&s->cache, s->path, &st, (struct dir_names){ files.data, n_files },
 		      (struct dir_names){ dirs.data, n_dirs });
 	return hide_list(s, (struct dir_names){ files.data, n_files },
-			 (struct dir_names){ dirs.data, n_dirs });
+			 (struct dir_names){ dirs.data, n_dirs }, &st);
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
@@ -454,7 +492,7 @@ static int hide_dir(struct hide_search *s)
 	dir_cache_keep(&s->cache, known);
 	files = known->files;
 	dirs = known->dirs;
-	return hide_list(s, files, dirs);
+	return hide_list(s, files, dirs, &st);
 }
 
 static int hide_parse(struct gitignore *g, const char *const *patterns)
@@ -507,6 +545,8 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 		return error_errno(err, ENOMEM, "search for files to hide");
 	s->project = project;
 	s->found = h;
+	if (fstat(project, &s->top) < 0)
+		return error_errno(err, errno, "inspect the project");
 	r = hide_parse(&s->defaults, hide_default_patterns);
 	r = r < 0 ? r : hide_parse(&s->asked, patterns);
 	hide_note(s, &s->defaults);

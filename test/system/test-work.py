@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import test, free_port, needs_root, eq, ok, ROOT  # pylint: disable=wrong-import-position
 from cli_world import WAIT, main  # pylint: disable=wrong-import-position
-from work_world import each_user, slurp, spill  # pylint: disable=wrong-import-position
+from work_world import User, each_user, slurp, spill  # pylint: disable=wrong-import-position
 
 ODD = [b"-rf", b"a b", b"new\nline", b"\xff\xfe", b"'quote\"", b"$(id)", b"x" * 255, b"\x1b[31m"]
 
@@ -480,6 +480,63 @@ def files_of_the_project_keep_their_owner():
         eq([os.stat(f"{upper}/{n}").st_uid for n in (".", "mine", "new")], [52001] * 3)
 
     each_user(point, only_root=True)
+
+
+GROUP, COLLEAGUE = 54321, 52002
+
+
+def share(u):
+    """Fills the project as on a shared machine: all belongs to a group, and some to a colleague."""
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "safe.directory=*", "-C", u.project]
+    os.makedirs(f"{u.project}/shared/sub")
+    for name in ("top", "f", "ro", "secret", "gone", "moved", "sub/f"):
+        spill(f"{u.project}/{name if name == 'top' else f'shared/{name}'}", "1\n")
+    spill(f"{u.project}/shared/moved", "moved\n")
+    os.makedirs(f"{u.project}/large")
+    with open(f"{u.project}/large/f", "wb") as f:
+        f.truncate(300 << 20)
+    for words in (["init", "-q", "--shared=group"], ["add", "top", "shared/f"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    spill(f"{u.project}/shared/.env", "secret\n")
+    u.own()
+    subprocess.run(f"chown -R {COLLEAGUE}:{GROUP} . && chmod -R g+rwX . && find . -type d -exec chmod g+s {{}} + && "
+                   f"chmod 644 shared/ro && chmod 600 shared/secret && chown 52001:{GROUP} .",
+                   shell=True, cwd=u.project, check=True)
+    u.prefix = [f"--groups={GROUP}" if w == "--clear-groups" else w for w in u.prefix]
+    u.own = lambda: None
+
+
+def change_shared_files(u):
+    share(u)
+    p = u.work("sh", "-c", "echo 2 >>shared/f && echo 2 >>top && echo 2 >>shared/sub/f && echo n >shared/n && mkdir shared/d &&"
+               "rm shared/gone && mv shared/moved shared/there && ls -A shared && git -c user.name=a -c user.email=a@b commit -qam two;"
+               "for f in ro secret; do echo 2 >>shared/$f; done; cat shared/secret", options=["--name", "w"], status=1)
+    eq(p.stdout.split(), [b"d", b"f", b"n", b"ro", b"secret", b"sub", b"there"], f"{p}")
+    eq(p.stderr.count(b"too large to be copied"), 1, f"{p}")
+    ok(b"in 'large' belong" in p.stderr, f"{p}")
+    eq(p.stderr.count(b"Permission denied"), 3, f"what the user may not write or read: {p}")
+    eq([line for line in u.warren("diff", "w", "--name-status").stdout.splitlines() if b".git" not in line],
+       [b"A\tshared/d", b"M\tshared/f", b"D\tshared/gone", b"A\tshared/n", b"M\tshared/sub/f", b"R\tshared/moved\tshared/there",
+        b"M\ttop"])
+    spill(f"{u.project}/shared/sub/f", "new\n")  # a copy of the file is in the work
+    eq(u.work("cat", "shared/f", options=["--resume", "w"]).stdout, b"1\n2\n")
+    p = u.warren("accept", "w", f"{u.project}/shared", f"{u.project}/top", "--conflicts", "theirs")
+    eq(p.returncode, 0, f"{p}")
+    eq(slurp(f"{u.project}/shared/f") + slurp(f"{u.project}/top") + slurp(f"{u.project}/shared/n"), "1\n2\n1\n2\nn\n")
+    for name in ("f", "n", "d", "there", "sub/f"):
+        eq(os.stat(f"{u.project}/shared/{name}").st_gid, GROUP, name)
+    eq([oct(os.stat(f"{u.project}/shared/{n}").st_mode & 0o7777) for n in ("", "d", "f")], ["0o2775", "0o2755", "0o664"])
+
+
+@test
+@needs_root
+def files_that_a_group_shares_can_be_changed():
+    for other in (False, True):
+        u = User(other)
+        try:
+            change_shared_files(u)
+        finally:
+            u.done()
 
 
 if __name__ == "__main__":

@@ -102,6 +102,18 @@ static void work_say_hidden(const struct work_job *job, const struct work_hidden
 		message_say("work", "git's configuration is shown without credentials");
 }
 
+/* The kernel's error inside is EOVERFLOW, which does not say what to do. */
+static void work_say_shared(const struct work_job *job, const struct work_hidden *h)
+{
+	for (size_t i = 0; !job->options.run.quiet && i < h->n_shared; i++)
+		message_say("work",
+			    "some files in '%s' belong to other users, and are too large "
+			    "to be copied: the command cannot change them ('%s'); use "
+			    "--mode copy",
+			    h->shared[i][0] ? h->shared[i] : ".",
+			    strerrordesc_np(EOVERFLOW));
+}
+
 static int work_job_hide(struct work_job *job, struct warren_error *err)
 {
 	struct work *w = job->work;
@@ -109,6 +121,8 @@ static int work_job_hide(struct work_job *job, struct warren_error *err)
 
 	if (r == 0)
 		work_say_hidden(job, &job->hidden);
+	if (r == 0)
+		work_say_shared(job, &job->hidden);
 	return r < 0 ? r : work_record_save(w, err);
 }
 

@@ -29,7 +29,7 @@ void show_stat(const struct changes *changes, unsigned width,
 	       const struct unified_colors *colors, struct buf *out);
 /* Append a path for a person: in quotes, with escapes, if it has unusual characters. */
 void show_path(const char *path, struct buf *out);
-/* Append what is to be said about the mode, if anything: how it changed, or what it is.
+/* Append how the mode changed, or what it is, unless git has a name for it.
  */
 void show_mode(const struct change *c, struct buf *out);
 /* Append "A\tpath" with the letter that git uses, or only the path. */
