@@ -2,6 +2,7 @@
 /* accept_stage.c - write new files to a directory of the project's filesystem */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/xattr.h>
@@ -120,25 +121,40 @@ static int stage_copy(int from, int to, off_t size)
 	return r;
 }
 
-/* Attributes that the user gave the file: an ACL, and user.*. Others are not kept. */
-static void stage_attributes(const struct stage_source *from, int to)
+static bool stage_is_kept(const char *name)
 {
-	char names[4096], value[4096];
+	return strncmp(name, "user.", 5) == 0 ||
+	       strcmp(name, "system.posix_acl_access") == 0;
+}
+
+/*
+ * Attributes that the user gave the file: an ACL, and user.*. Others are not kept, nor
+ * are those that the sandbox gave it.
+ */
+static int stage_attributes(const struct stage_source *from, int to)
+{
+	static char names[XATTR_LIST_MAX], value[XATTR_SIZE_MAX];
 	AUTO_CLOSE int old = openat(from->old_dir, from->old_name,
 				    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	ssize_t n = old < 0 ? -1 : flistxattr(old, names, sizeof(names));
+	ssize_t n;
 
-	for (const char *name = names; n > 0 && name < names + n;
-	     name += strlen(name) + 1) {
-		ssize_t size;
+	/* A link has none. */
+	if (old < 0)
+		return errno == ELOOP ? 0 : -errno;
+	n = flistxattr(old, names, sizeof(names));
+	if (n < 0)
+		return errno == EOPNOTSUPP ? 0 : -errno;
+	for (const char *name = names; name < names + n; name += strlen(name) + 1) {
+		ssize_t size = stage_is_kept(name)
+				       ? fgetxattr(old, name, value, sizeof(value))
+				       : -1;
 
-		if (strncmp(name, "user.", 5) != 0 &&
-		    strcmp(name, "system.posix_acl_access") != 0)
-			continue;
-		size = fgetxattr(old, name, value, sizeof(value));
-		if (size >= 0)
-			(void)fsetxattr(to, name, value, (size_t)size, 0);
+		if (size < 0 && stage_is_kept(name) && errno != ENODATA)
+			return -errno;
+		if (size >= 0 && fsetxattr(to, name, value, (size_t)size, 0) < 0)
+			return -errno;
 	}
+	return 0;
 }
 
 mode_t stage_inherit(const struct accept *a, const char *path, gid_t *ret_gid)
@@ -207,7 +223,7 @@ static int stage_regular(struct accept *a, const struct op *op, const char *name
 	}
 	r = r < 0 ? r : stage_owner(a, op, from, fd, "");
 	if (r == 0 && from->old)
-		stage_attributes(from, fd);
+		r = stage_attributes(from, fd);
 	if (r == 0 && fchmod(fd, from->mode & 07777) < 0)
 		r = -errno;
 	/* Begin to write, so that there is less to wait for later. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-work-modes.c - modes of files and directories are shown, merged and accepted */
+/* test-work-modes.c - modes and other attributes of files are shown, merged and accepted
+ */
 #include <errno.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+#include <time.h>
 
 #include "work/accept_internal.h"
 
@@ -159,6 +162,85 @@ TEST(a_directory_that_its_owner_cannot_write_gets_its_mode_last)
 	EQ(mode_of("p/closes"), 0500);
 	EQ(mode_of("p/new"), 0500);
 	shell("cd p && test $(cat opens/a)$(cat opens/b)$(cat closes/b)$(cat new/x) = 2222");
+	STREQ(left(w), "");
+	end();
+}
+
+/* user::rw- user:1234:r-- group::r-- mask::r-- other::--- */
+static const unsigned char acl[] = "\2\0\0\0"
+				   "\1\0\6\0\377\377\377\377"
+				   "\2\0\4\0\322\4\0\0"
+				   "\4\0\4\0\377\377\377\377"
+				   "\20\0\4\0\377\377\377\377"
+				   "\40\0\0\0\377\377\377\377";
+
+TEST(attributes_and_acls_of_the_users_files_stay)
+{
+	static const char name[] = "system.posix_acl_access";
+	static char large[3000], value[4096];
+	AUTO_WORK struct work *w = NULL;
+	bool has_acl;
+
+	NEED_MOUNTS();
+	begin();
+	shell("cd p && echo 1 >a && echo 1 >b && echo 1 >same");
+	(void)memset(large, 'x', sizeof(large));
+	EQ(setxattr(in("p/a"), "user.mark", large, sizeof(large), 0), 0);
+	EQ(setxattr(in("p/a"), "user.empty", "", 0, 0), 0);
+	has_acl = setxattr(in("p/b"), name, acl, sizeof(acl) - 1, 0) == 0;
+	w = start();
+	inside(w,
+	       "echo 2 >a; echo 2 >b; python3 -c 'import os; os.setxattr(\"a\", \"user.new\", b\"1\"); "
+	       "os.setxattr(\"same\", \"user.new\", b\"1\")'");
+	/* An attribute alone is no change. */
+	STREQ(left(w), "M a|M b|");
+	EQ(accept_paths(w, NULL), 0);
+	EQ(getxattr(in("p/a"), "user.mark", value, sizeof(value)),
+	   (ssize_t)sizeof(large));
+	OK(memcmp(value, large, sizeof(large)) == 0);
+	EQ(getxattr(in("p/a"), "user.empty", value, sizeof(value)), 0);
+	EQ(getxattr(in("p/a"), "user.new", value, sizeof(value)), -1);
+	if (has_acl) {
+		EQ(getxattr(in("p/b"), name, value, sizeof(value)),
+		   (ssize_t)sizeof(acl) - 1);
+		OK(memcmp(value, acl, sizeof(acl) - 1) == 0);
+	}
+	EQ(mode_of("p/b"), has_acl ? 0640 : 0644);
+	shell("test $(cat p/a)$(cat p/b) = 22");
+	STREQ(left(w), "");
+	end();
+}
+
+TEST(times_links_and_holes)
+{
+	AUTO_WORK struct work *w = NULL;
+	struct stat one, two;
+	time_t before = time(NULL) - 1;
+
+	NEED_MOUNTS();
+	begin();
+	shell("cd p && echo 1 >a && ln a b && touch -d 2001-01-01 a && echo 1 >kept && touch -d 2001-01-01 kept");
+	w = start();
+	inside(w,
+	       "echo 2 >a; echo n >n; ln n m; touch -d 2002-02-02 a n; chmod 600 kept; "
+	       "truncate -s 1G sparse; echo end >>sparse");
+	EQ(accept_paths(w, NULL), 0);
+	/* The time is that of the accept, so that builds notice it. */
+	EQ(stat(in("p/a"), &one), 0);
+	OK(one.st_mtime >= before);
+	EQ(stat(in("p/n"), &one), 0);
+	OK(one.st_mtime >= before);
+	EQ(stat(in("p/kept"), &one), 0);
+	OK(one.st_mtime < before);
+	/* Each name is a file, with all contents. */
+	EQ(stat(in("p/n"), &one), 0);
+	EQ(stat(in("p/m"), &two), 0);
+	OK(one.st_ino != two.st_ino);
+	shell("cd p && test $(cat a)$(cat b) = 21 -a $(cat n)$(cat m) = nn");
+	EQ(stat(in("p/sparse"), &one), 0);
+	EQ(one.st_size, (1LL << 30) + 4);
+	OK(one.st_blocks < 2048);
+	shell("tail -c 4 p/sparse | grep -qx end");
 	STREQ(left(w), "");
 	end();
 }
