@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-cow.c - mounts and roots whose changes go to directories of the host */
+#include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -285,6 +287,44 @@ TEST(a_directory_for_changes_has_one_user)
 	sandbox_destroy(sb);
 	sb = with_mounts(w, &p.mount, 1);
 	STREQ(sandbox_says(sb, "cat /p/x"), "still");
+	END();
+}
+
+static const struct project *swapped;
+
+/* The directory for changes is locked after it was opened. */
+int flock(int fd, int operation)
+{
+	const struct project *p = TAKE_PTR(swapped);
+	AUTO_FREE char *aside = NULL, *link = NULL;
+	int r = (int)syscall(SYS_flock, fd, operation);
+
+	if (p) {
+		OK(asprintf(&aside, "%s.aside", p->writes) > 0);
+		OK(asprintf(&link, "%s.other", p->writes) > 0);
+		EQ(rename(p->writes, aside), 0);
+		EQ(mkdir(link, 0700), 0);
+		EQ(symlink(link, p->writes), 0);
+	}
+	return r;
+}
+
+TEST(the_directory_that_was_locked_gets_the_changes)
+{
+	struct warren_error err UNUSED = WARREN_ERROR_INIT;
+	struct warren *w = native_engine();
+	struct project p = make_project("swapped", OWNER);
+	AUTO_FREE char *aside = NULL;
+	struct warren_sandbox *sb;
+
+	OK(asprintf(&aside, "%s.aside", p.writes) > 0);
+	swapped = &p;
+	sb = with_mounts(w, &p.mount, 1);
+	OK(!swapped);
+	STREQ(sandbox_says(sb, "echo new >/p/more; cat /p/more"), "new");
+	p.writes = aside;
+	EQ(upper(&p, "more").st_size, 4);
+	aside = NULL;
 	END();
 }
 

@@ -112,7 +112,11 @@ static int cow_mkdir(int dir, const char *name, const struct stat *like, bool ch
 	return 0;
 }
 
-/* Create the parts of @writes, and lock it. */
+/*
+ * Create the parts of @writes, and lock it. The directory that was judged is also the one
+ * that is mounted: as root by its descriptor; the child of an ordinary user must open the
+ * path again, and checks that it leads to the same directory.
+ */
 static int cow_prepare(struct create_op *m, const char *writes, const struct stat *like,
 		       struct warren_error *err)
 {
@@ -120,6 +124,7 @@ static int cow_prepare(struct create_op *m, const char *writes, const struct sta
 		open(writes, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	AUTO_CLOSE int lock = -1, upper = -1, work = -1;
 	struct native_sandbox *sandbox = m->sandbox;
+	struct stat judged;
 	int r;
 
 	if (dir < 0)
@@ -135,9 +140,31 @@ static int cow_prepare(struct create_op *m, const char *writes, const struct sta
 	if (r < 0)
 		return error_errno(err, -r, "create directories in '%s'", writes);
 	r = cow_check_upper(upper, writes, err);
-	if (r == 0)
-		sandbox->writes_locks[sandbox->n_writes++] = TAKE_FD(lock);
-	return r;
+	if (r == 0 && fstat(dir, &judged) < 0)
+		r = error_errno(err, errno, "inspect '%s'", writes);
+	if (r < 0)
+		return r;
+	m->plan->writes[sandbox->n_writes].dev = judged.st_dev;
+	m->plan->writes[sandbox->n_writes].ino = judged.st_ino;
+	m->writes_dirs[m->n_writes_dirs++] = TAKE_FD(dir);
+	sandbox->writes_locks[sandbox->n_writes++] = TAKE_FD(lock);
+	return 0;
+}
+
+void cow_close_dirs(struct create_op *m)
+{
+	while (m->n_writes_dirs > 0)
+		(void)close(m->writes_dirs[--m->n_writes_dirs]);
+}
+
+/* Which of the directories for changes is that of @v, or (NULL) of the root? */
+static size_t cow_index(const struct warren_spec *s, const struct warren_mount *v)
+{
+	size_t n = v && s->writes;
+
+	for (size_t i = 0; v && &s->mounts[i] < v; i++)
+		n += s->mounts[i].writes != NULL;
+	return n;
 }
 
 int cow_open(struct create_op *m, struct warren_error *err)
@@ -221,10 +248,13 @@ static int cow_copy(struct create_op *m, enum cow_role role, bool writable,
 	return r < 0 ? error_wrap(err, "layer '%s'", path) : 0;
 }
 
-static int cow_copy_stack(struct create_op *m, bool root, const char *const *layers,
-			  const char *writes, int *fds, size_t *n,
-			  struct warren_error *err)
+/* @v is NULL for the root. */
+static int cow_copy_stack(struct create_op *m, const struct warren_mount *v, int *fds,
+			  size_t *n, struct warren_error *err)
 {
+	const char *const *layers = v ? v->layers : m->spec->layers;
+	const char *writes = v ? v->writes : m->spec->writes;
+	bool root = !v;
 	int r = 0;
 
 	for (; r == 0 && layers && *layers; layers++) {
@@ -233,8 +263,8 @@ static int cow_copy_stack(struct create_op *m, bool root, const char *const *lay
 		*n += r == 0;
 	}
 	if (r == 0 && writes) {
-		r = cow_copy(m, root ? COW_ROOT : COW_WRITES, true, writes, 0, &fds[*n],
-			     err);
+		r = cow_copy(m, root ? COW_ROOT : COW_WRITES, true, writes,
+			     m->writes_dirs[cow_index(m->spec, v)], &fds[*n], err);
 		*n += r == 0;
 	}
 	return r;
@@ -242,7 +272,7 @@ static int cow_copy_stack(struct create_op *m, bool root, const char *const *lay
 
 int cow_copy_root(struct create_op *m, int *fds, size_t *n, struct warren_error *err)
 {
-	return cow_copy_stack(m, true, m->spec->layers, m->spec->writes, fds, n, err);
+	return cow_copy_stack(m, NULL, fds, n, err);
 }
 
 int cow_copy_mount(struct create_op *m, const struct warren_mount *v, int *fds, size_t *n,
@@ -251,26 +281,46 @@ int cow_copy_mount(struct create_op *m, const struct warren_mount *v, int *fds, 
 	int r = cow_copy(m, COW_SOURCE, false, v->source, v->source_fd, &fds[*n], err);
 
 	*n += r == 0;
-	return r < 0 ? r : cow_copy_stack(m, false, v->layers, v->writes, fds, n, err);
+	return r < 0 ? r : cow_copy_stack(m, v, fds, n, err);
 }
 
 /* -------------------------------------------------------------------- in the child */
 
-static int cow_own_stack(struct native_plan *p, const char *const *layers,
-			 const char *writes, struct warren_error *err)
+static int cow_own_writes(struct native_plan *p, const struct warren_mount *v,
+			  const char *writes, struct warren_error *err)
 {
+	size_t i = cow_index(p->spec, v);
+	int r = rootfs_copy_path(p, writes, 0, false, COW_PLAIN, err);
+	struct stat st;
+
+	if (r < 0)
+		return r;
+	if (fstat(p->fds[p->n_fds - 1], &st) < 0)
+		return error_errno(err, errno, "inspect '%s'", writes);
+	if (st.st_dev != p->writes[i].dev || st.st_ino != p->writes[i].ino)
+		return error_set(err, ESTALE,
+				 "'%s' no longer refers to the same directory", writes);
+	return 0;
+}
+
+/* @v is NULL for the root. */
+static int cow_own_stack(struct native_plan *p, const struct warren_mount *v,
+			 struct warren_error *err)
+{
+	const char *const *layers = v ? v->layers : p->spec->layers;
+	const char *writes = v ? v->writes : p->spec->writes;
 	int r = 0;
 
 	for (; r == 0 && layers && *layers; layers++)
 		r = rootfs_copy_path(p, *layers, 0, false, COW_READ_ONLY, err);
 	if (r == 0 && writes)
-		r = rootfs_copy_path(p, writes, 0, false, COW_PLAIN, err);
+		r = cow_own_writes(p, v, writes, err);
 	return r;
 }
 
 int cow_own_root(struct native_plan *p, struct warren_error *err)
 {
-	return cow_own_stack(p, p->spec->layers, p->spec->writes, err);
+	return cow_own_stack(p, NULL, err);
 }
 
 int cow_own_mount(struct native_plan *p, const struct warren_mount *v,
@@ -283,7 +333,7 @@ int cow_own_mount(struct native_plan *p, const struct warren_mount *v,
 				 "something is mounted below '%s', and only root can "
 				 "exclude it",
 				 v->source);
-	return r < 0 ? r : cow_own_stack(p, v->layers, v->writes, err);
+	return r < 0 ? r : cow_own_stack(p, v, err);
 }
 
 /* Attach the next descriptor in the scratch space; @ret_name is the name it gets. */

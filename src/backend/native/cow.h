@@ -12,6 +12,8 @@
 
 /* A step: create and lock the directories for changes. */
 int cow_open(struct create_op *m, struct warren_error *err);
+/* Close their descriptors, when they are mounted. They stay locked. */
+void cow_close_dirs(struct create_op *m);
 /* Unlock them. */
 void cow_close(struct native_sandbox *sandbox);
 /* Number of descriptors for the root. */

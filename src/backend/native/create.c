@@ -720,6 +720,7 @@ void create_op_end(struct create_op *m, int r)
 	for (size_t i = 0; i < DIRS_OF_ROOT; i++)
 		if (m->root_dirs[i] >= 0)
 			(void)close(m->root_dirs[i]);
+	cow_close_dirs(m);
 	if (m->listener >= 0)
 		(void)close(m->listener);
 	if (m->plan->saved >= 0)

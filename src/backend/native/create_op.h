@@ -32,6 +32,8 @@ struct create_op {
 	int listener;
 	int userns;
 	int stage; /* prepared sandbox: socket to the process that mounts; otherwise -1 */
+	int writes_dirs[COW_WRITES_MAX]; /* cow.c */
+	size_t n_writes_dirs;
 	/* Prepared sandbox: the directories of its root; otherwise -1. */
 	int root_dirs[DIRS_OF_ROOT];
 	uint64_t started;

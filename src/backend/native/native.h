@@ -153,11 +153,16 @@ struct native_plan {
 	uint64_t disk;
 	uint64_t shm;   /* size of /dev/shm if it is not part of the disk */
 	uint64_t tmpfs; /* default size of a tmpfs */
-	bool on_disk;   /* the first mount that the child receives is the scratch space */
-	bool kept;      /* the scratch space has the files of the sandbox already */
-	bool restores;  /* the next one is the directory of saved files */
-	int saved;      /* that directory, in the creator; -1: none */
-	bool part;      /* a prepared sandbox: init starts before the root is mounted */
+	/* The directories for changes that the creator has judged and locked (cow.c). */
+	struct {
+		dev_t dev;
+		ino_t ino;
+	} writes[COW_WRITES_MAX];
+	bool on_disk;  /* the first mount that the child receives is the scratch space */
+	bool kept;     /* the scratch space has the files of the sandbox already */
+	bool restores; /* the next one is the directory of saved files */
+	int saved;     /* that directory, in the creator; -1: none */
+	bool part;     /* a prepared sandbox: init starts before the root is mounted */
 	int stage; /* prepared sandbox: socket for commands to the process that mounts */
 	int control;
 	int listener; /* durable sandbox: listener for init; -1: none */
