@@ -31,9 +31,9 @@ struct run_io {
 	 * as long as it likes. Then it is killed.
 	 */
 	int grace_ms;
-	int ending;       /* the signal; 0: none */
-	bool killed;      /* the command was killed */
-	uint64_t kill_ms; /* when it will be, by the monotonic clock */
+	int ending;                         /* the signal; 0: none */
+	bool killed;                        /* the command was killed */
+	uint64_t kill_ms;                   /* when it will be, by the monotonic clock */
 	const struct run_io_source *source; /* NULL: nothing; borrowed */
 };
 
