@@ -29,8 +29,9 @@ void hide_close_up(int dir, mode_t mode);
 
 /* ------------------------------------------------------------- hide_shared.c */
 
-/* May the directory have files that the sandbox has no id for? */
-bool hide_is_shared(const struct stat *st, const struct stat *project);
+/* May the directory have files that the sandbox has no id for? @own has the ids it has.
+ */
+bool hide_is_shared(const struct stat *st, const struct stat *own);
 /* Give those of h->shared to the sandbox that the user may write. */
 int hide_share(const struct work *w, int layer, struct work_hidden *h,
 	       struct warren_error *err);

@@ -113,7 +113,7 @@ struct hide_search {
 	struct dir_cache cache;
 	bool first[256], last[256][256], all; /* which names may match */
 	struct work_hidden *found;
-	struct stat top; /* of the project */
+	struct stat own; /* has the ids that the sandbox has for the project */
 	char path[PATH_MAX];
 	size_t length, depth;
 };
@@ -315,7 +315,7 @@ static int hide_git_shared(struct hide_search *s)
 		return -ENOMEM;
 	if (dir < 0 || s->depth >= HIDE_DEPTH_MAX || fstat(dir, &st) < 0)
 		return 0;
-	if (hide_is_shared(&st, &s->top))
+	if (hide_is_shared(&st, &s->own))
 		r = hide_add(&s->found->shared, &s->found->n_shared, s->path);
 	reader->fd = dir;
 	s->depth++;
@@ -337,7 +337,7 @@ static int hide_repository(struct hide_search *s)
 	int r = hide_git(s);
 
 	if (r == 0 && fstatat(s->project, s->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    S_ISDIR(st.st_mode) && hide_is_shared(&st, &s->top))
+	    S_ISDIR(st.st_mode) && hide_is_shared(&st, &s->own))
 		r = hide_git_shared(s);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(below); i++) {
 		if (hide_enter(s, below[i]) < 0)
@@ -440,7 +440,7 @@ static int hide_read(struct hide_search *s, int fd, struct buf *files, size_t *r
 static int hide_list(struct hide_search *s, struct dir_names files, struct dir_names dirs,
 		     const struct stat *st)
 {
-	int r = hide_is_shared(st, &s->top)
+	int r = hide_is_shared(st, &s->own)
 			? hide_add(&s->found->shared, &s->found->n_shared, s->path)
 			: 0;
 
@@ -545,8 +545,12 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 		return error_errno(err, ENOMEM, "search for files to hide");
 	s->project = project;
 	s->found = h;
-	if (fstat(project, &s->top) < 0)
+	if (fstat(project, &s->own) < 0)
 		return error_errno(err, errno, "inspect the project");
+	if (geteuid() != 0) {
+		s->own.st_uid = geteuid();
+		s->own.st_gid = getegid();
+	}
 	r = hide_parse(&s->defaults, hide_default_patterns);
 	r = r < 0 ? r : hide_parse(&s->asked, patterns);
 	hide_note(s, &s->defaults);

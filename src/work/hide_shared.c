@@ -38,14 +38,11 @@ struct hide_shared {
 	size_t files;
 };
 
-bool hide_is_shared(const struct stat *st, const struct stat *project)
+bool hide_is_shared(const struct stat *st, const struct stat *own)
 {
-	bool root = geteuid() == 0;
-
 	/* In a directory with this bit, others may have files. */
-	return (st->st_mode & S_ISGID) ||
-	       st->st_uid != (root ? project->st_uid : geteuid()) ||
-	       st->st_gid != (root ? project->st_gid : getegid());
+	return (st->st_mode & S_ISGID) || st->st_uid != own->st_uid ||
+	       st->st_gid != own->st_gid;
 }
 
 static bool shared_is_own(const struct hide_shared *s, const struct stat *st)

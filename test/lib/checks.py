@@ -77,17 +77,22 @@ def noise(n, seed="x"):
     return hashlib.shake_128(str(seed).encode()).digest(n)
 
 
+def remove_tree(path):
+    """Removes a directory in which Warren may still be removing files of its own, in the background."""
+    def failed(_call, _path, info):
+        if not isinstance(info[1], FileNotFoundError):
+            raise info[1]
+
+    shutil.rmtree(path, onerror=failed)
+
+
 @contextlib.contextmanager
 def scratch():
     d = tempfile.mkdtemp(prefix="warren-test-")
-    def failed(_call, _path, info):
-        if not isinstance(info[1], FileNotFoundError):  # Warren still removes files of its own in the background
-            raise info[1]
-
     try:
         yield d
     finally:
-        shutil.rmtree(d, onerror=failed)
+        remove_tree(d)
 
 
 def free_port():

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-from checks import test, eq, WARREN, ROOT
+from checks import test, eq, remove_tree, WARREN, ROOT
 from cli_world import WAIT
 
 UID = 53000 + os.getpid() % 1000
@@ -82,7 +82,7 @@ class User:
     def done(self):
         for work in self.works():
             eq(self.warren("work", "--remove", work).returncode, 0, f"remove {work}")
-        shutil.rmtree(self.dir)
+        remove_tree(self.dir)
 
 
 def each_user(f, only_root=False):
