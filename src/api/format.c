@@ -130,6 +130,11 @@ static bool is_sandbox_name(const char *s)
 	       strcmp(s, "batch") != 0;
 }
 
+static bool is_work_name(const char *s)
+{
+	return made_of(s, LETTERS DIGITS "_.-") && strspn(s, LETTERS DIGITS) > 0;
+}
+
 static bool is_page_cursor(const char *s)
 {
 	return made_of(s, LETTERS DIGITS "_-");
@@ -274,6 +279,9 @@ static const struct {
 	[API_FORMAT_SNAPSHOT_NAME] = { is_snapshot_name,
 				       "must be the name of a snapshot, which "
 				       "has " SNAPSHOT_NAME_RULE },
+	[API_FORMAT_WORK_NAME] = { is_work_name,
+				   "must be the id or name of a work: letters, digits, "
+				   "'_', '.' and '-', starting with a letter or digit" },
 	[API_FORMAT_VOLUME_NAME] = { is_volume_name,
 				     "must be the name of a volume: " VOLUME_NAME_RULE },
 };

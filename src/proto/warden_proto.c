@@ -24,6 +24,7 @@ static const struct {
 	[WIRE_UPDATE] = { sizeof(struct warden_proto_update), false, true },
 	[WIRE_LIST] = { sizeof(struct warden_proto_list), false, false },
 	[WIRE_IMAGE] = { sizeof(struct warden_proto_image), false, false },
+	[WIRE_WORK] = { sizeof(struct warden_proto_work), false, false },
 	[WIRE_PROBE] = { sizeof(struct warden_proto_header), false, false },
 	[WIRE_HEALTH] = { sizeof(struct warden_proto_header), false, false },
 	[WIRE_EGRESS] = { sizeof(struct warden_proto_header), false, false },
@@ -107,6 +108,34 @@ static bool image_whole(const struct warden_proto_image *i)
 	       !(i->flags & ~(WIRE_IMAGE_MISSING | WIRE_IMAGE_FORCE | WIRE_IMAGE_OURS));
 }
 
+/* Only names and ids of works may reach a command line. */
+static bool work_whole(const struct warden_proto_work *m)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
+				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	const bool decides = m->verb == WIRE_WORK_ACCEPT || m->verb == WIRE_WORK_REJECT;
+	const bool shows = m->verb == WIRE_WORK_CHANGES || m->verb == WIRE_WORK_DIFF;
+	const uint32_t kinds = m->flags & (WIRE_WORK_PATCH | WIRE_WORK_PATHS);
+	const uint32_t permitted = decides ? WIRE_WORK_PATCH | WIRE_WORK_PATHS
+				   : shows ? WIRE_WORK_PATHS
+					   : 0;
+
+	if (m->verb >= WIRE_WORK_MAX || !memchr(m->work, 0, sizeof(m->work)) ||
+	    !memchr(m->after, 0, sizeof(m->after)) ||
+	    (m->after[0] && !id_valid(m->after)))
+		return false;
+	if (m->verb == WIRE_WORK_LIST
+		    ? m->work[0] || !m->limit || m->limit > WIRE_WORK_LIST_MAX
+		    : !m->work[0] || strchr("._-", m->work[0]) ||
+			      strspn(m->work, letters) != strlen(m->work))
+		return false;
+	if (m->flags & ~(WIRE_WORK_IGNORED | WIRE_WORK_PATCH | WIRE_WORK_PATHS))
+		return false;
+	return (kinds & ~permitted) == 0 && (kinds & (kinds - 1)) == 0 &&
+	       (kinds != 0) == (m->input != 0) && m->input <= WIRE_WORK_INPUT_MAX &&
+	       m->allow < 1U << WIRE_WORK_ALLOW_N && m->conflicts < WIRE_WORK_CONFLICTS_N;
+}
+
 static bool volume_whole(const struct warden_proto_volume *v)
 {
 	bool copies = v->verb == WIRE_VOLUME_COPY;
@@ -145,6 +174,8 @@ int warden_proto_check(const void *data, size_t size)
 	if (h->type == WIRE_CREATE && !create_whole(data, size))
 		return -EPROTO;
 	if (h->type == WIRE_IMAGE && !image_whole(data))
+		return -EPROTO;
+	if (h->type == WIRE_WORK && !work_whole(data))
 		return -EPROTO;
 	if (h->type == WIRE_VOLUME && !volume_whole(data))
 		return -EPROTO;

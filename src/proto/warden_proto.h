@@ -88,6 +88,7 @@ enum warden_proto_type {
 	WIRE_UNDO_STARTED,
 	WIRE_UNDO_BACK,
 	WIRE_LIST_KEPT, /* like LIST: the sandboxes with `persist` that have files */
+	WIRE_WORK,      /* struct warden_proto_work; reply: see there */
 	WIRE_TYPE_MAX,
 	WIRE_REPLY = 64,
 	/* Sent without a request: struct warden_proto_pool. */
@@ -226,6 +227,50 @@ struct warden_proto_image {
 	char ref[512];
 	char platform[64];
 	char to[512]; /* a second name; "": none */
+};
+
+enum warden_proto_work_verb {
+	WIRE_WORK_LIST, /* at most `limit` works with an id greater than `after` */
+	WIRE_WORK_SHOW,
+	WIRE_WORK_CHANGES,
+	WIRE_WORK_DIFF,
+	WIRE_WORK_ACCEPT,
+	WIRE_WORK_REJECT,
+	WIRE_WORK_REMOVE,
+	WIRE_WORK_MAX,
+};
+
+#define WIRE_WORK_IGNORED (1U << 0) /* also files that .gitignore ignores */
+#define WIRE_WORK_PATCH   (1U << 1) /* the input is a patch */
+#define WIRE_WORK_PATHS   (1U << 2) /* the input is paths; each ends with a NUL byte */
+
+#define WIRE_WORK_INPUT_MAX (64U << 20)
+#define WIRE_WORK_LIST_MAX  1000
+
+/* X(word): changes that need permission; the bits of `allow`, in this order. */
+#define WIRE_WORK_ALLOW(X) X("git") X("set-id") X("link") X("hidden")
+#define WIRE_WORK_ALLOW_N  4
+/* X(word): what to do with conflicts; the values of `conflicts`, in this order. */
+#define WIRE_WORK_CONFLICTS(X) X("stop") X("skip") X("markers") X("theirs")
+#define WIRE_WORK_CONFLICTS_N  4
+
+/*
+ * Start warren-work for a client. The reply has a pipe with its answer
+ * (cli/work/request.h); if there is input, a bundle of WIRE_WORK_FDS: this pipe, and one
+ * to write `input` bytes to.
+ */
+#define WIRE_WORK_FDS 2
+
+struct warden_proto_work {
+	struct warden_proto_header h;
+	uint32_t verb;
+	uint32_t flags;
+	uint32_t allow;
+	uint32_t conflicts;
+	uint32_t input; /* bytes; 0: none */
+	uint32_t limit;
+	char after[16]; /* "": from the first one */
+	char work[80];  /* an id, the beginning of an id, or a name */
 };
 
 enum warden_proto_volume_verb {

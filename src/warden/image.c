@@ -27,7 +27,7 @@
 #define ARGS_MAX        (16 + 4 * WARDEN_REGISTRIES_MAX)
 #define IMAGE_MOST_SIZE (SPEC_LIMIT_MAX * 21UL)
 /* Descriptor in the program, which stays open until the program ends. */
-#define FD_ALIVE 9
+#define FD_ALIVE WARDEN_FD_MAX
 /* Descriptor to which the program writes an archive. */
 #define FD_ARCHIVE      8
 #define FD_ARCHIVE_PATH "/dev/fd/8"
@@ -284,23 +284,6 @@ static int check_words(const struct warden_proto_image *m, struct warren_error *
 	return policy_check_ref(m->ref, err);
 }
 
-/* Create a pipe whose descriptors do not collide with that of the program (FD_ALIVE). */
-static int image_make_pipe(int *ret_in, int *ret_out, struct warren_error *err)
-{
-	int ends[2], high;
-
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_errno(err, errno, "create a pipe");
-	*ret_in = ends[0];
-	*ret_out = ends[1];
-	high = fcntl(ends[1], F_DUPFD_CLOEXEC, FD_ALIVE + 1);
-	if (high < 0)
-		return error_errno(err, errno, "create a pipe");
-	(void)close(ends[1]);
-	*ret_out = high;
-	return 0;
-}
-
 /* Reserve a place and start the program in it. */
 static int image_start_in_room(struct images *all, const struct warden_policy *policy,
 			       const struct warden_backend *backend,
@@ -363,11 +346,11 @@ int images_start(struct images *all, const struct warden_policy *policy,
 	if (r == 0 && m->verb == WIRE_IMAGE_BUILD)
 		r = policy_check_backend(policy, NULL, 0, err);
 	if (r == 0)
-		r = image_make_pipe(&in, &out, err);
+		r = warden_pipe(&in, &out, err);
 	if (r == 0)
-		r = image_make_pipe(&alive, &theirs, err);
+		r = warden_pipe(&alive, &theirs, err);
 	if (r == 0 && (writes || verbs[m->verb].reads))
-		r = image_make_pipe(&source, &sink, err);
+		r = warden_pipe(&source, &sink, err);
 	if (r < 0)
 		return r;
 	ends = (struct image_ends){ .in = writes ? -1 : source,
@@ -389,9 +372,9 @@ int images_snapshot(struct images *all, const struct warden_policy *policy,
 	int r = high < 0 ? error_errno(err, errno, "pass on a lock") : 0, room;
 
 	if (r == 0)
-		r = image_make_pipe(&in, &out, err);
+		r = warden_pipe(&in, &out, err);
 	if (r == 0)
-		r = image_make_pipe(&alive, &theirs, err);
+		r = warden_pipe(&alive, &theirs, err);
 	if (r < 0)
 		return r;
 	(void)pthread_mutex_lock(&all->lock);

@@ -120,6 +120,20 @@ int images_snapshot(struct images *all, const struct warden_policy *policy,
 		    const char *const *argv, int lock, int *ret_fd,
 		    struct warren_error *err);
 
+/* -------------------------------------------------------------------- work.c */
+
+struct works; /* the programs that work on works */
+
+struct works *works_new(void);
+/* Accepts NULL; returns NULL. Running programs continue. */
+struct works *works_free(struct works *all);
+/*
+ * Start a program; *@ret_fd is as in struct warden_proto_work. -EAGAIN: the maximum
+ * number of programs is running.
+ */
+int works_start(struct works *all, const struct warden_proto_work *m, int *ret_fd,
+		struct warren_error *err);
+
 /*
  * hibernate.c: @r is the result of a search for a sandbox. If the sandbox has ended,
  * return 1 if its files are on disk, and -errno if this cannot be found out; otherwise
@@ -151,6 +165,11 @@ struct warden_fd {
  */
 int warden_spawn(const char *program, const char *const *argv, const char *const *env,
 		 const struct warden_fd *fds, size_t n, pid_t *ret_pid);
+
+/* The largest descriptor of a program that warden_spawn() starts. */
+#define WARDEN_FD_MAX 9
+/* Create a pipe; the end to write to is larger than WARDEN_FD_MAX. */
+int warden_pipe(int *ret_in, int *ret_out, struct warren_error *err);
 
 /*
  * egress.c: start warren-egress; *@ret_fd is a connection of egress_proto.h. *@pidfd is

@@ -61,3 +61,19 @@ int warden_spawn(const char *program, const char *const *argv, const char *const
 	(void)posix_spawn_file_actions_destroy(&actions);
 	return -r;
 }
+
+int warden_pipe(int *ret_in, int *ret_out, struct warren_error *err)
+{
+	int ends[2], high;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "create a pipe");
+	*ret_in = ends[0];
+	*ret_out = ends[1];
+	high = fcntl(ends[1], F_DUPFD_CLOEXEC, WARDEN_FD_MAX + 1);
+	if (high < 0)
+		return error_errno(err, errno, "create a pipe");
+	(void)close(ends[1]);
+	*ret_out = high;
+	return 0;
+}

@@ -42,6 +42,7 @@ struct warden {
 	struct pool *stock; /* NULL: nothing is prepared in advance */
 	struct claims *claims;
 	struct images *images;
+	struct works *works;
 	struct probes *probes;
 	struct turns *turns; /* queues of the native backend */
 	int egress;          /* pidfd of warren-egress; -1: it was not started */
@@ -496,6 +497,11 @@ static int do_image(struct work *k, const void *msg, struct warren_error *err)
 	return images_start(k->w->images, &k->w->policy, b, m, &k->fd, err);
 }
 
+static int warden_do_work(struct work *k, const void *msg, struct warren_error *err)
+{
+	return works_start(k->w->works, msg, &k->fd, err);
+}
+
 static int warden_do_probe(struct work *k, const void *msg, struct warren_error *err)
 {
 	const struct warden_proto_header *h = msg;
@@ -551,6 +557,7 @@ static const struct {
 	[WIRE_VOLUME] = { warden_do_volume, false },
 	[WIRE_TRUST] = { warden_do_trust, true },
 	[WIRE_CANCEL] = { warden_do_cancel, false },
+	[WIRE_WORK] = { warden_do_work, false },
 };
 
 static int carry_out_one(struct work *k, const void *msg, struct warren_error *err)
@@ -606,7 +613,7 @@ void warden_reply(int sock, struct warden_proto_reply *reply, const struct buf *
 static bool warden_has_no_engine(uint32_t type)
 {
 	return type == WIRE_IMAGE || type == WIRE_HEALTH || type == WIRE_EGRESS ||
-	       type == WIRE_VOLUME || type == WIRE_CANCEL;
+	       type == WIRE_VOLUME || type == WIRE_CANCEL || type == WIRE_WORK;
 }
 
 static void warden_answer(struct work *k, const void *msg, size_t size)
@@ -717,7 +724,8 @@ int warden_open(const struct warren_options *options, bool native,
 	w->turns = turns_new(&native_ops, w);
 	w->slow = slow_new(warden_carry_out_slowly, w);
 	w->images = images_new();
-	r = w->slow && w->images && w->probes && w->turns
+	w->works = works_new();
+	r = w->slow && w->images && w->works && w->probes && w->turns
 		    ? engines_new(options, native, backends, n, &w->engines, err)
 		    : error_errno(err, ENOMEM, "start the warden");
 	if (r == 0) /* remove the leftovers of the engines now */
@@ -729,6 +737,7 @@ int warden_open(const struct warren_options *options, bool native,
 		if (w->slow)
 			w->slow = slow_stop(w->slow);
 		w->images = images_free(w->images);
+		w->works = works_free(w->works);
 		w->probes = probes_free(w->probes);
 		w->turns = turns_free(w->turns);
 		if (w->engines)
@@ -755,6 +764,7 @@ struct warden *warden_close(struct warden *w)
 	w->engines = engines_free(w->engines);
 	w->claims = claims_free(w->claims);
 	w->images = images_free(w->images);
+	w->works = works_free(w->works);
 	w->probes = probes_free(w->probes);
 	w->turns = turns_free(w->turns);
 	free(w);

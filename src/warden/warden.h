@@ -19,6 +19,12 @@
  */
 #define WARDEN_IMAGES_MAX 40
 #define WARDEN_PULLS_MAX  24
+/*
+ * Maximum number of programs that work on works at the same time; maximum number of these
+ * that only read, which last as long as their clients want.
+ */
+#define WARDEN_WORKS_MAX   8
+#define WARDEN_READERS_MAX 6
 
 /* The end of warden_policy.bundle, below a directory that the api cannot replace. */
 #define WARDEN_BUNDLE "/trust/ca-certificates.crt"

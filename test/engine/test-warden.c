@@ -79,6 +79,7 @@ static const size_t sizes[WIRE_TYPE_MAX] = {
 	[WIRE_UNDO_STARTED] = sizeof(struct warden_proto_sandbox),
 	[WIRE_UNDO_BACK] = sizeof(struct warden_proto_sandbox),
 	[WIRE_LIST_KEPT] = sizeof(struct warden_proto_list),
+	[WIRE_WORK] = sizeof(struct warden_proto_work),
 };
 
 TEST(a_request_with_a_wrong_size_or_type_is_refused)

@@ -24,6 +24,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import MIB, Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from review_world import project  # pylint: disable=wrong-import-position
 from loop_probe import CPU, Probe, at_once, stolen  # pylint: disable=wrong-import-position
 from serve_socket import Refused, Socket  # pylint: disable=wrong-import-position
 from serve_world import WAIT, World, until  # pylint: disable=wrong-import-position
@@ -413,6 +414,26 @@ def snapshots():
         w.ask("POST", f"{path}/reset", status=200)
     at_once(16, lambda i: w.ask("DELETE", f"/v1/snapshots/{'st'[i // 8]}{i % 8}", status=204))
     w.delete(box)
+
+
+@drive("list_works", "get_work", "list_work_changes", "diff_work", "accept_work", "reject_work", "delete_work")
+def large_works():
+    """A patch of 100 MB, 20,000 changes, and as many works as fit on a page."""
+    with project() as p:
+        p.env["WARREN_STATE"] = w.state
+        large = p.work("for i in 1 2; do head -c 50m /dev/zero | tr -c x y >big$i; done")
+        many = p.work("seq 20000 | xargs touch")
+        for _ in range(50):
+            p.work("echo x >f")
+        at_once(4, lambda i: w.ask("GET", f"/v1/works/{large}/diff", status=200))
+        at_once(4, lambda i: w.ask("GET", f"/v1/works/{many}/changes", status=200))
+        at_once(6, lambda i: w.ask("GET", "/v1/works", query={"limit": 1000}, status=200))
+        w.ask("POST", f"/v1/works/{many}/reject", {"paths": [str(i) for i in range(1, 10001)]}, status=200)
+        patch = w.ask("GET", f"/v1/works/{many}/diff", status=200).body.decode()
+        w.ask("POST", f"/v1/works/{many}/accept", {"patch": patch}, status=200)
+        for work in w.get("/v1/works", query={"limit": 1000})["works"]:
+            w.ask("GET", f"/v1/works/{work['id']}", status=200)
+            w.ask("DELETE", f"/v1/works/{work['id']}", status=204)
 
 
 @drive("create_volume", "list_volumes", "get_volume", "copy_volume", "delete_volume", "write_volume_file",

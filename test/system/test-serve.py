@@ -18,6 +18,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import Skip, eq, ok, run_tests, test  # pylint: disable=wrong-import-position
+from review_world import project  # pylint: disable=wrong-import-position
 from serve_world import NOBODY, SERVE, World, check_error, together, until  # pylint: disable=wrong-import-position
 
 w = None  # pylint: disable=invalid-name
@@ -77,16 +78,32 @@ class Shape:
                 if name in schema.get("properties", {}):
                     self.check(item, schema["properties"][name], f"{where}/{name}")
 
-    def answer(self, operation, value):
+    def answer(self, operation, value, status="2"):
         for methods in self.document["paths"].values():
             for op in methods.values():
                 if isinstance(op, dict) and op.get("operationId") == operation:
-                    good = next(r for s, r in op["responses"].items() if s.startswith("2"))
+                    good = next(r for s, r in op["responses"].items() if s.startswith(status))
                     kinds = good["content"]
                     kind = "application/json" if "application/json" in kinds else "application/x-ndjson"
                     self.check(value, kinds[kind]["schema"], operation)
                     return
         raise AssertionError(f"no {operation}")
+
+
+def works_match(shape):
+    with project() as p:
+        p.env["WARREN_STATE"] = w.state
+        p.put("a", b"1\n")
+        p.put("b", b"1\n")
+        work = f"/v1/works/{p.work('echo 2 >a; echo 2 >b; mv b c; ln -s /etc out')}"
+        shape.answer("list_works", w.get("/v1/works"))
+        shape.answer("get_work", w.get(work))
+        shape.answer("list_work_changes", w.get(work + "/changes"))
+        shape.answer("reject_work", w.post(work + "/reject", {"paths": ["c"]}))
+        p.put("a", b"3\n")
+        shape.answer("accept_work", w.ask("POST", work + "/accept", {}, status=409).json(), "409")
+        shape.answer("accept_work", w.post(work + "/accept", {"conflicts": "skip"}))
+        w.ask("DELETE", work, status=204)
 
 
 @test
@@ -142,6 +159,7 @@ def responses_match_the_api_description():
     shape.answer("get_volume", w.get("/v1/volumes/shape"))
     w.ask("DELETE", "/v1/volumes/shape", status=204)
     w.ask("DELETE", "/v1/volumes/shape-2", status=204)
+    works_match(shape)
     for event in w.events("/v1/events", format="ndjson", since=0):
         if event["type"] not in ("gap", "heartbeat"):
             shape.answer("stream_events", event)

@@ -234,6 +234,7 @@ static const struct {
 	{ API_FORMAT_SNAPSHOT_NAME,
 	  { "a", "a_.-1:v1", "k3f9x2m7qd1w" },
 	  { "", "a/b", "A", "a:", "a:b:c", "host" } },
+	{ API_FORMAT_WORK_NAME, { "a", "batch", "1_.-" }, { "", "-a", "..", "a/b" } },
 	{ API_FORMAT_VOLUME_NAME, { "a", "1_.-" }, { "", "_a", "..", "a/b" } },
 	{ API_FORMAT_LINE, { "", "a b", "\xc3\xa9" }, { "\n", "\x7f", "\xc2\x9b" } },
 };

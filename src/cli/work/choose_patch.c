@@ -27,7 +27,7 @@ struct choose_search {
 static int choose_patch_fail(const struct choose_search *s, struct warren_error *err,
 			     const char *why)
 {
-	return error_set(err, ENOENT,
+	return error_set(err, ESTALE,
 			 "file '%.1024s' of the patch: %s; nothing was changed "
 			 "('warren diff --patch %s' makes a patch)",
 			 s->p->new_path, why, s->c->work->id);

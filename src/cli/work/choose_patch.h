@@ -17,7 +17,7 @@
  */
 bool choose_patch_needs_more(const struct changes *changes, const struct patches *p);
 /*
- * Choose in @c what is in @p. -ENOENT: something in it is not one of the changes;
+ * Choose in @c what is in @p. -ESTALE: something in it is not one of the changes;
  * nothing should be done then.
  */
 int choose_patch(struct choose *c, const struct patches *p,

@@ -37,11 +37,11 @@ static int decide_opt_conflicts(void *field, const char *value, struct warren_er
 	NULL, "patch", 0, "FILE", "picked.patch",                                  \
 		"only what this part of the output of 'warren diff --patch' has, " \
 		"'-': standard input",                                             \
-		opt_text, FIELD(wanted.patch)
+		opt_text, FIELD(wanted.patch.path)
 #define OPT_PATHS_FROM                                                              \
 	NULL, "paths-from", 0, "FILE", "paths",                                     \
 		"only these paths: each ends with a NUL byte, '-': standard input", \
-		opt_text, FIELD(wanted.paths_from)
+		opt_text, FIELD(wanted.paths_from.path)
 
 static const struct opt accept_table[] = {
 	{ NULL, "hunks", 'p', NULL, NULL, "choose file by file and hunk by hunk",
@@ -106,7 +106,7 @@ static int decide_choose(const struct command *cmd, struct decide *d,
 	AUTO_CHOOSE struct choose c = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_PATHS struct input_paths paths = { 0 };
-	int r = input_paths(wanted->paths_from, wanted->paths, &paths, &err);
+	int r = input_paths(&wanted->paths_from, wanted->paths, &paths, &err);
 
 	if (r == 0)
 		r = select_changes(d->work, paths.v,
@@ -167,12 +167,14 @@ static int accept_wanted(const struct command *cmd, struct decide *d,
 			 const struct decide_wanted *wanted)
 {
 	AUTO_DECIDE_FOUND struct decide_found found = { 0 };
-	const bool named = wanted->paths[0] || wanted->paths_from || wanted->patch;
+	const bool named =
+		wanted->paths[0] || wanted->paths_from.path || wanted->patch.path;
 	struct warren_error err = WARREN_ERROR_INIT;
 	int status;
 
 	if (decide_find(d->work, wanted, &d->options, &found, &err) < 0)
 		return decide_fail(cmd, &err);
+	d->left = found.left;
 	if (!found.items.n && !d->json) {
 		decide_print_left(d, &found.left);
 		message_say(cmd->name, "there is nothing to accept");
@@ -191,7 +193,7 @@ static int decide_open(const struct command *cmd, char **words, struct decide_op
 	struct warren_error err = WARREN_ERROR_INIT;
 
 	o->wanted.paths = words[0] ? words + 1 : words;
-	if ((o->as_commits || o->wanted.patch) && o->wanted.paths[0]) {
+	if ((o->as_commits || o->wanted.patch.path) && o->wanted.paths[0]) {
 		(void)error_set(&err, EINVAL, "%s takes no paths",
 				o->as_commits ? "--as-commits" : "--patch");
 		return decide_fail(cmd, &err);

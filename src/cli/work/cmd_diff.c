@@ -15,7 +15,7 @@
 
 struct diff_options {
 	bool stat, name_only, name_status, json, patch, ignored;
-	const char *paths_from;
+	struct input paths_from;
 };
 
 #define FIELD(name) offsetof(struct diff_options, name)
@@ -34,7 +34,7 @@ static const struct opt diff_table[] = {
 	  FIELD(ignored) },
 	{ NULL, "paths-from", 0, "FILE", "paths",
 	  "only these paths: each ends with a NUL byte, '-': standard input", opt_text,
-	  FIELD(paths_from) },
+	  FIELD(paths_from.path) },
 	{ NULL, OPT_JSON("print the changes as one JSON object", FIELD(json)) },
 };
 
@@ -53,25 +53,6 @@ static const struct opt_conflict diff_conflicts[] = {
 };
 /* clang-format on */
 
-static int diff_print_json(const struct work *w, const struct changes *changes,
-			   struct buf *out)
-{
-	struct json j = { .out = out };
-
-	json_open(&j, NULL, '{');
-	json_str(&j, "id", w->id);
-	json_str(&j, "name", w->name);
-	show_json_path(&j, "project", w->project);
-	json_u64(&j, "skipped_directories", changes->n_skipped);
-	json_open(&j, "changes", '[');
-	for (size_t i = 0; i < changes->n; i++)
-		show_json(&changes->v[i], &j);
-	json_close(&j, ']');
-	json_close(&j, '}');
-	buf_puts(out, "\n");
-	return 0;
-}
-
 static int diff_print_patches(struct work *w, const struct changes *changes,
 			      const struct diff_options *o, struct buf *out,
 			      struct warren_error *err)
@@ -83,12 +64,8 @@ static int diff_print_patches(struct work *w, const struct changes *changes,
 		.colors = o->patch ? NULL : show_colors(STDOUT_FILENO),
 	};
 	AUTO_BUF struct buf left_out = BUF_INIT(4096);
-	int r = 0;
+	int r = show_patches(w, changes, o->ignored, &options, out, err);
 
-	for (size_t i = 0; i < changes->n && r == 0; i++)
-		if (show_in_patch(&changes->v[i]) &&
-		    (o->ignored || !changes->v[i].ignored))
-			r = show_patch(w, &changes->v[i], &options, out, err);
 	if (r < 0)
 		return r;
 	show_left_out(changes, &left_out);
@@ -111,7 +88,7 @@ static int diff_print(struct work *w, const struct changes *changes,
 	int r = 0;
 
 	if (o->json)
-		r = diff_print_json(w, changes, &out);
+		show_changes_json(w, changes, &out);
 	else if (o->name_only || o->name_status)
 		diff_print_names(changes, o->name_status, &out);
 	else if (o->stat)
@@ -158,7 +135,7 @@ static int cmd_diff(int argc, char **argv)
 	flags = (o.ignored ? CHANGES_EXPAND : 0) | (o.stat || o.json ? CHANGES_LINES : 0);
 	r = select_work(words[0], false, &w, &err);
 	if (r == 0)
-		r = input_paths(o.paths_from, words[0] ? words + 1 : NULL, &paths, &err);
+		r = input_paths(&o.paths_from, words[0] ? words + 1 : NULL, &paths, &err);
 	if (r == 0)
 		r = select_changes(w, paths.v, flags, &changes, &err);
 	if (r == 0)

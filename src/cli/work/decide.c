@@ -123,8 +123,22 @@ static void decide_json_conflicts(const struct accept_result *r, struct json *j)
 	json_close(j, ']');
 }
 
+static void decide_json_left(const struct decide_left *left, struct json *j)
+{
+	json_open(j, "left", '{');
+	json_u64(j, "ignored", left->ignored);
+	json_u64(j, "guarded", left->guarded);
+	json_open(j, "needs", '[');
+	for (unsigned bit = 1; bit <= GUARD_HIDDEN; bit *= 2)
+		if (left->guards & bit)
+			json_str(j, NULL, change_guard_name((enum change_guard)bit));
+	json_close(j, ']');
+	json_bool(j, "repository", left->repository);
+	json_close(j, '}');
+}
+
 void decide_put_json(struct buf *out, const char *id, size_t n,
-		     const struct accept_result *r)
+		     const struct accept_result *r, const struct decide_left *left)
 {
 	struct json j = { .out = out };
 
@@ -135,6 +149,8 @@ void decide_put_json(struct buf *out, const char *id, size_t n,
 		json_u64(&j, "merged", r->merged);
 		decide_json_conflicts(r, &j);
 	}
+	if (r && left)
+		decide_json_left(left, &j);
 	json_close(&j, '}');
 	buf_puts(out, "\n");
 }
@@ -144,7 +160,7 @@ static int decide_print_json(const struct decide *d, size_t n,
 {
 	AUTO_BUF struct buf out = BUF_INIT(REPORT_MAX);
 
-	decide_put_json(&out, d->work->id, n, r);
+	decide_put_json(&out, d->work->id, n, r, &d->left);
 	return message_print(d->command, &out);
 }
 

@@ -5,17 +5,11 @@
 
 #include "base/buf.h"
 #include "cli/work/choose.h"
+#include "cli/work/input.h"
 #include "work/accept.h"
 
 /* Exit status: some changes were not accepted, because they are in conflict. */
 #define DECIDE_CONFLICTS 1
-
-struct decide {
-	const char *command; /* its name in messages */
-	struct work *work;
-	struct accept_options options;
-	bool json, quiet;
-};
 
 /* What decide_all() left, by the reason. */
 struct decide_left {
@@ -25,11 +19,19 @@ struct decide_left {
 	bool repository; /* the repository (".git") changed */
 };
 
+struct decide {
+	const char *command; /* its name in messages */
+	struct work *work;
+	struct accept_options options;
+	bool json, quiet;
+	struct decide_left left; /* what was not even tried */
+};
+
 /* Which changes are meant. */
 struct decide_wanted {
-	char *const *paths;     /* at or below these; NULL or empty: all */
-	const char *paths_from; /* a file with more paths (input.h), or NULL */
-	const char *patch; /* a file with a patch of which, or NULL; excludes paths */
+	char *const *paths;      /* at or below these; NULL or empty: all */
+	struct input paths_from; /* a file with more paths */
+	struct input patch; /* a file with a patch of what is wanted; excludes paths */
 };
 
 /* What decide_find() found. Items refer to it. */
@@ -69,9 +71,11 @@ int decide_reject(struct decide *d, const struct choose_items *items);
 void decide_finish(struct decide *d);
 /* Print what is in conflict. */
 void decide_print_conflicts(const struct decide *d, const struct accept_result *r);
-/* Write the result as `--json` does; @r NULL: changes were rejected. */
+/*
+ * Write the result as `--json` does; @r NULL: changes were rejected; @left may be NULL.
+ */
 void decide_put_json(struct buf *out, const char *id, size_t n,
-		     const struct accept_result *r);
+		     const struct accept_result *r, const struct decide_left *left);
 
 /* The words of --conflicts and --allow. */
 int decide_parse_conflicts(const char *word, enum accept_conflicts *ret,

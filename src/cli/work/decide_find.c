@@ -59,7 +59,7 @@ static int decide_find_paths(struct work *w, const struct decide_wanted *wanted,
 			     struct warren_error *err)
 {
 	AUTO_PATHS struct input_paths paths = { 0 };
-	int r = input_paths(wanted->paths_from, wanted->paths, &paths, err);
+	int r = input_paths(&wanted->paths_from, wanted->paths, &paths, err);
 
 	if (r == 0)
 		r = select_changes(w, paths.v, o && o->ignored ? CHANGES_EXPAND : 0,
@@ -70,7 +70,7 @@ static int decide_find_paths(struct work *w, const struct decide_wanted *wanted,
 		 : decide_find_all(f, err);
 }
 
-static int decide_find_patch(struct work *w, const char *patch,
+static int decide_find_patch(struct work *w, const struct input *patch,
 			     const struct accept_options *o, struct decide_found *f,
 			     struct warren_error *err)
 {
@@ -107,8 +107,8 @@ int decide_find(struct work *w, const struct decide_wanted *wanted,
 		struct warren_error *err)
 {
 	AUTO_DECIDE_FOUND struct decide_found f = { 0 };
-	int r = wanted->patch ? decide_find_patch(w, wanted->patch, o, &f, err)
-			      : decide_find_paths(w, wanted, o, &f, err);
+	int r = wanted->patch.path ? decide_find_patch(w, &wanted->patch, o, &f, err)
+				   : decide_find_paths(w, wanted, o, &f, err);
 
 	if (r < 0)
 		return r;

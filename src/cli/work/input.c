@@ -11,8 +11,9 @@
 
 #define INPUT_PIECE 65536
 
-int input_read(const char *path, struct buf *ret, struct warren_error *err)
+int input_read(const struct input *in, struct buf *ret, struct warren_error *err)
 {
+	const char *path = in->path;
 	const bool standard = strcmp(path, "-") == 0;
 	AUTO_CLOSE int opened =
 		standard ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -36,6 +37,10 @@ int input_read(const char *path, struct buf *ret, struct warren_error *err)
 			return error_errno(err, errno, "read '%s'", path);
 		ret->len += n > 0 ? (size_t)n : 0;
 	} while (n != 0);
+	if (in->size && ret->len != in->size)
+		return error_set(err, EPIPE,
+				 "'%s' has %zu of %zu bytes: what wrote it has died",
+				 path, ret->len, in->size);
 	return 0;
 }
 
@@ -57,15 +62,15 @@ static ssize_t input_count(const struct input_paths *p, const char *from,
 	return n;
 }
 
-int input_paths(const char *from, char *const *paths, struct input_paths *ret,
+int input_paths(const struct input *in, char *const *paths, struct input_paths *ret,
 		struct warren_error *err)
 {
 	AUTO_PATHS struct input_paths p = { .text = BUF_INIT(INPUT_PATHS_MAX) };
-	ssize_t n = 0, r = from ? input_read(from, &p.text, err) : 0;
+	ssize_t n = 0, r = in->path ? input_read(in, &p.text, err) : 0;
 	char *at;
 
-	if (r == 0 && from)
-		r = input_count(&p, from, err);
+	if (r == 0 && in->path)
+		r = input_count(&p, in->path, err);
 	if (r < 0)
 		return (int)r;
 	while (paths && paths[n])

@@ -10,8 +10,17 @@
 /* The most bytes of a list of paths. */
 #define INPUT_PATHS_MAX ((size_t)16 << 20)
 
-/* Read the file @path ("-": standard input). -EFBIG: it is larger than ret->max. */
-int input_read(const char *path, struct buf *ret, struct warren_error *err) MUST_CHECK;
+/* A file that is given to a command. */
+struct input {
+	const char *path; /* "-": standard input; NULL: none */
+	/* If not 0, the file must have this many bytes: what writes to the pipe may die.
+	 */
+	size_t size;
+};
+
+/* Read a file. -EFBIG: it is larger than ret->max. */
+int input_read(const struct input *in, struct buf *ret,
+	       struct warren_error *err) MUST_CHECK;
 
 struct input_paths {
 	char **v; /* NULL-terminated; the strings are borrowed */
@@ -19,10 +28,10 @@ struct input_paths {
 };
 
 /*
- * List @paths, and then those in the file @from ("-": standard input; NULL: none), in
- * which each path ends with a NUL byte. -EINVAL: there are none in the file.
+ * List @paths, and then those in the file @in, in which each path ends with a NUL byte.
+ * -EINVAL: there are none in the file.
  */
-int input_paths(const char *from, char *const *paths, struct input_paths *ret,
+int input_paths(const struct input *in, char *const *paths, struct input_paths *ret,
 		struct warren_error *err) MUST_CHECK;
 void input_paths_done(struct input_paths *p);
 

@@ -120,6 +120,18 @@ int show_patch(struct work *w, const struct change *c, const struct unified_opti
 	return unified_write(out, &a, &b, o, err);
 }
 
+int show_patches(struct work *w, const struct changes *changes, bool ignored,
+		 const struct unified_options *o, struct buf *out,
+		 struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < changes->n && r == 0; i++)
+		if (show_in_patch(&changes->v[i]) && (ignored || !changes->v[i].ignored))
+			r = show_patch(w, &changes->v[i], o, out, err);
+	return r;
+}
+
 void show_path(const char *path, struct buf *out)
 {
 	size_t n = strlen(path);
@@ -447,4 +459,22 @@ void show_json(const struct change *c, struct json *j)
 			json_str(j, NULL, change_guard_name((enum change_guard)bit));
 	json_close(j, ']');
 	json_close(j, '}');
+}
+
+void show_changes_json(const struct work *w, const struct changes *changes,
+		       struct buf *out)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", w->id);
+	json_str(&j, "name", w->name);
+	show_json_path(&j, "project", w->project);
+	json_u64(&j, "skipped_directories", changes->n_skipped);
+	json_open(&j, "changes", '[');
+	for (size_t i = 0; i < changes->n; i++)
+		show_json(&changes->v[i], &j);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	buf_puts(out, "\n");
 }

@@ -23,6 +23,10 @@ bool show_is_repository(const struct change *c);
 /* Append the difference of a change as `git diff` shows it. */
 int show_patch(struct work *w, const struct change *c, const struct unified_options *o,
 	       struct buf *out, struct warren_error *err) MUST_CHECK;
+/* Append the differences of all changes that a patch can contain. */
+int show_patches(struct work *w, const struct changes *changes, bool ignored,
+		 const struct unified_options *o, struct buf *out,
+		 struct warren_error *err) MUST_CHECK;
 /* Append a table with a row for each change, and a line with sums, as `git diff --stat`.
  */
 void show_stat(const struct changes *changes, unsigned width,
@@ -37,6 +41,9 @@ void show_name(const struct change *c, bool status, struct buf *out);
 /* Append a line that says what was left out of a patch, if anything was. */
 void show_left_out(const struct changes *changes, struct buf *out);
 void show_json(const struct change *c, struct json *j);
+/* Append all changes as one JSON object. */
+void show_changes_json(const struct work *w, const struct changes *changes,
+		       struct buf *out);
 /* Write @path as the string @key; if it is not UTF-8, also in base64. */
 void show_json_path(struct json *j, const char *key, const char *path);
 
