@@ -136,6 +136,7 @@ def paths_are_accepted_and_rejected():
         refused(w.ask("POST", f"{at}/reject", {"paths": ["gone"]}), 404, "file_not_found")
         said = post(at, "accept")
         eq((said["accepted"], said["left"]), (3, {"ignored": 1, "guarded": 1, "needs": ["link"], "repository": False}))
+        eq(os.stat(f"{p.path}/added").st_mode & 0o777, 0o644, "the umask of the service is for its own files")
         ok(not os.path.lexists(f"{p.path}/out") and not os.path.lexists(f"{p.path}/target"), "what was left")
         said = post(at, "accept", ignored=True, allow=["link"])
         eq((said["accepted"], said["left"]["needs"]), (2, []))
@@ -416,5 +417,5 @@ def a_large_patch_is_sent_whole():
 
 
 if __name__ == "__main__":
-    with World(tcp=True) as w:
+    with World(tcp=True, limits=lambda: os.umask(0o077)) as w:  # as in packaging/warren.service.in
         run_tests()

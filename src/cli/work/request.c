@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/date.h"
@@ -391,8 +392,11 @@ int request_main(int argc, char **argv)
 {
 	struct request q = { .limit = REQUEST_LIST_MAX, .out = BUF_INIT(REQUEST_MAX) };
 	struct warren_error err = WARREN_ERROR_INIT;
-	int r = request_run(&q, argc, argv, &err), status;
+	int r, status;
 
+	/* That of the service protects its own files; these belong to the project. */
+	(void)umask(022);
+	r = request_run(&q, argc, argv, &err);
 	status = request_answer(&q, r < 0 ? &err : NULL);
 	buf_done(&q.out);
 	return status;
