@@ -5,7 +5,8 @@
  * To add one: write a row (detect.h explains the fields), in front of those of its group
  * that match in fewer cases, and a project in test/system/test-detect.py. Commands must
  * not change files of the project that exist, and must work a second time on top of their
- * own result.
+ * own result. inputs.c decides what each row reads; a row that it does not know is
+ * assumed to read every file of the project.
  */
 #include "setup/detect.h"
 
