@@ -309,6 +309,50 @@ TEST(what_written_commands_read_is_in_the_key)
 	OK(!DEPENDS(".git/index", "setup.sh", ".git/index", ".git/HEAD=x\n"));
 }
 
+/* Wait until the times of the directories are old enough to be trusted. */
+static void age(void)
+{
+	(void)usleep(100000);
+}
+
+static void key_of(int fd, const struct setup_plan *p, struct setup_key *ret)
+{
+	EQ(setup_plan_key(fd, p, KEY_OF("/p", "image", "/w", "none"), ret, &err), 0);
+}
+
+/* Too many files to read them all: times and inodes say what has changed. */
+TEST(every_change_of_a_large_project_is_noticed)
+{
+	int fd = project((const char *const[]){ "setup.sh", "d/x=1", NULL });
+	struct setup_plan p;
+	struct setup_key one, two;
+	char name[32];
+
+	for (unsigned i = 0; i < 5001; i++) {
+		(void)snprintf(name, sizeof(name), "d/f%u", i);
+		(void)close(openat(fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+	}
+	EQ(setup_plan_make(fd, &(struct setup_options){ .project = root }, &p, &err), 0);
+	key_of(fd, &p, &one);
+	key_of(fd, &p, &two);
+	STREQ(one.key, two.key);
+	age();
+	EQ(fd_write_file_at(fd, "d/x", "2"), 0); /* of the same size */
+	key_of(fd, &p, &two);
+	OK(strcmp(one.key, two.key) != 0);
+	EQ(fchmodat(fd, "d/f7", 0755, 0), 0);
+	key_of(fd, &p, &one);
+	OK(strcmp(one.key, two.key) != 0);
+	EQ(renameat(fd, "d/f8", fd, "d/g8"), 0);
+	key_of(fd, &p, &two);
+	OK(strcmp(one.key, two.key) != 0);
+	EQ(mkdirat(fd, "d/empty", 0755), 0);
+	key_of(fd, &p, &one);
+	OK(strcmp(one.key, two.key) != 0);
+	setup_plan_done(&p);
+	remove_project(fd);
+}
+
 TEST(links_are_not_followed_out)
 {
 	int fd = project((const char *const[]){ "go.mod", NULL });
@@ -374,12 +418,6 @@ static const char *remembered(int fd, const char *memory)
 			      p.steps.v[i].dir);
 	setup_plan_done(&p);
 	return text;
-}
-
-/* Wait until the times of the directories are old enough to be trusted. */
-static void age(void)
-{
-	(void)usleep(100000);
 }
 
 TEST(a_scan_is_remembered)
