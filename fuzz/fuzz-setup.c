@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-setup.c - any devcontainer.json, warren.yaml, makefile or requirements.txt gives a
- * plan that stays inside the project, or an error
+ * fuzz-setup.c - any devcontainer.json, warren.yaml, makefile or manifest gives a plan
+ * that stays inside the project, or an error
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -14,8 +14,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const names[] = { ".devcontainer.json", "warren.yaml", "Makefile",
-				     "requirements.txt" };
+static const char *const names[] = { ".devcontainer.json", "warren.yaml",
+				     "Makefile",           "requirements.txt",
+				     "package.json",       "pyproject.toml",
+				     "package-lock.json" };
 
 static char root[] = "/tmp/warren-fuzz-setup-XXXXXX";
 
@@ -45,7 +47,7 @@ static void check_below(const char *path)
 			 strcmp(path, "..") != 0 && !strstr(path, "/../")));
 }
 
-static void check(const struct setup_plan *p)
+static void check(int dir, const struct setup_plan *p)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_BUF struct buf out = BUF_INIT(64U << 20);
@@ -67,7 +69,7 @@ static void check(const struct setup_plan *p)
 		assert(p->mounts[i].target[0] == '/');
 	setup_plan_json(p, &j);
 	assert(!out.failed);
-	assert(setup_plan_key(AT_FDCWD, p,
+	assert(setup_plan_key(dir, p,
 			      &(struct setup_key_of){ .project = "/p",
 						      .image_id = "image",
 						      .workdir = "/w" },
@@ -90,13 +92,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert(fd >= 0 && write(fd, data + 1, size - 1) == (ssize_t)size - 1);
 	(void)close(fd);
+	/* npm's lock file counts only next to a manifest. */
+	if (strcmp(name, "package-lock.json") == 0) {
+		fd = openat(dir, "package.json", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		assert(fd >= 0 && write(fd, "{}", 2) == 2);
+		(void)close(fd);
+	}
 	if (setup_plan_make(dir, &o, &p, &err) == 0) {
-		check(&p);
+		check(dir, &p);
 		setup_plan_done(&p);
 	} else {
 		assert(err.code && err.msg[0]);
 	}
 	(void)unlinkat(dir, name, 0);
+	(void)unlinkat(dir, "package.json", 0);
 	(void)close(dir);
 	return 0;
 }
