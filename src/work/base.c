@@ -42,18 +42,44 @@ static int base_kept(struct work *w, const char *kept, const char *path,
 	return r;
 }
 
+/*
+ * Does a program of the user convert the file, as git-lfs does? Then the commit does not
+ * have its contents, and the program is not started for that.
+ */
+static int base_is_filtered(struct work *w, const char *path, struct warren_error *err)
+{
+	struct buf out AUTO_BUF = BUF_INIT((size_t)1 << 18);
+	const char *const argv[] = { "check-attr", "-z", "filter", "--", path, NULL };
+	const struct git_command c = { .argv = argv, .in = -1, .out = -1 };
+	const char *value;
+	int r = git_run(w, &c, &out, err);
+
+	if (r < 0)
+		return r;
+	buf_puts(&out, "");
+	/* "<path>\0filter\0<value>\0" */
+	if (out.failed || out.len < strlen(path) + 1 + sizeof("filter") + 1)
+		return -EPROTO;
+	value = out.data + strlen(path) + 1 + sizeof("filter");
+	return strcmp(value, "unspecified") != 0 && strcmp(value, "unset") != 0;
+}
+
 static int base_committed(struct work *w, const char *path, struct change_side *ret,
 			  struct warren_error *err)
 {
 	struct buf out AUTO_BUF = BUF_INIT(TEXT_MAX + 65537);
 	AUTO_FREE char *name = NULL;
-	const char *const argv[] = { "cat-file", "blob", NULL, NULL };
+	/* With the ends of lines that git writes for this file. */
+	const char *const argv[] = { "cat-file", "--filters", NULL, NULL };
 	const char *full[ARRAY_SIZE(argv)];
 	struct git_command c = { .argv = full, .in = -1, .out = -1 };
 	int r;
 
 	if (!w->head)
 		return -ENOENT;
+	r = base_is_filtered(w, path, err);
+	if (r != 0)
+		return r < 0 ? r : -ENOENT;
 	if (asprintf(&name, "%s:%s", w->head, path) < 0)
 		return -ENOMEM;
 	(void)memcpy(full, argv, sizeof(argv));

@@ -153,5 +153,178 @@ def files_that_were_never_committed_are_merged():
             eq(p.get("a"), LINES.replace(b"55\n", b"fiftyfive\n").replace(b"\n5\n", b"\nfive\n"))
 
 
+@test
+@needs_root
+def a_project_may_have_any_path():
+    for name in (b"new\nline", b"\xff\xfe", b"sp ace 'q\"", b"%s\\n", b"-dash", b"esc\x1b[31m"):
+        with project() as p:
+            p.path = os.path.join(os.fsencode(p.top), name)
+            os.mkdir(p.path)
+            p.put("a", b"1\n")
+            eq(p.warren("work", "--name", "w", p.path, "--", "sh", "-c", "echo 2 >a; echo 3 >b; ls").stdout, b"a\nb\n", name)
+            ok(p.warren("work", "--list").stdout.count(b"\n") == 2, "one row for each work")
+            ok(b"+2\n" in p.warren("diff", "w").stdout and p.warren("diff", "--json").stdout, "both are shown")
+            p.warren("reject", "w", "b")
+            p.warren("work", "--resume", "w", "--", "sh", "-c", "echo 4 >c")
+            p.warren("accept", b"w", os.path.join(p.path, b"a"))
+            p.warren("accept")
+            eq((p.get("a"), p.get("c"), sorted(os.listdir(p.path))), (b"2\n", b"4\n", [b"a", b"c"]), name)
+
+
+@test
+@needs_root
+def works_on_one_project_are_accepted_one_after_the_other():
+    for commit in (True, False):
+        with project() as p:
+            p.put("a", LINES)
+            p.put("b", b"1\n")
+            if commit:
+                p.git()
+            one = p.work("sed -i s/^5$/five/ a; echo 2 >b; echo new >c")
+            two = p.work("sed -i s/^55$/fiftyfive/ a; echo 3 >d")
+            three = p.work("sed -i s/^5$/5.0/ a")
+            p.warren("accept", one)
+            ok(b"merged" in p.warren("accept", two).stdout, "the second one is merged")
+            both = LINES.replace(b"\n5\n", b"\nfive\n").replace(b"55\n", b"fiftyfive\n")
+            eq((p.get("a"), p.get("b"), p.get("c"), p.get("d")), (both, b"2\n", b"new\n", b"3\n"))
+            refused = p.warren("accept", three, status=1)
+            ok(b"the same lines" in refused.stderr, refused)
+            eq(p.get("a"), both)
+
+
+@test
+@needs_root
+def names_of_warren_are_never_accepted_and_never_removed():
+    with project() as p:
+        p.put(".warren-notes", b"mine\n")
+        p.put(".warren-dir/x", b"mine\n")
+        wid = p.work("echo bad >.warren-notes; rm -r .warren-dir; mkdir .warren-new; echo 1 >.warren-new/a; echo 1 >ok")
+        out = p.warren("accept", wid, "--allow", "git")
+        ok(b".warren-" in out.stderr, out)
+        p.warren("accept", wid, ".warren-notes", status=125)
+        eq((p.get(".warren-notes"), p.get(".warren-dir/x"), p.get("ok")), (b"mine\n", b"mine\n", b"1\n"))
+        eq(sorted(os.listdir(p.path)), [".warren-dir", ".warren-notes", "ok"])
+        p.put("d/.warren-x", b"1\n")
+        p.warren("accept", p.work("echo 2 >d/.warren-x"))
+        eq(p.get("d/.warren-x"), b"2\n", "a control: only names in the project itself are Warren's")
+
+
+def mounted(p, kind, where, *options):
+    subprocess.run(["mount", "-t", kind, *options, where], check=True)
+    return lambda: subprocess.run(["umount", "-l", where], check=True)
+
+
+@test
+@needs_root
+def a_read_only_project_stays_as_it_is():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.put("d/b", b"1\n")
+        umount = mounted(p, "none", p.path, "-o", "bind", p.path)
+        try:
+            wid = p.work("echo 2 >a; rm d/b; echo 3 >c")
+            subprocess.run(["mount", "-o", "remount,bind,ro", p.path], check=True)
+            for words in (["accept", wid], ["accept", wid, "a"]):
+                out = p.warren(*words, status=125)
+                ok(b"Read-only file system" in out.stderr and p.path.encode() in out.stderr, out)
+            eq((p.get("a"), p.get("d/b"), sorted(os.listdir(p.path))), (b"1\n", b"1\n", ["a", "d"]))
+            eq(p.warren("work", "--resume", wid, "--", "cat", "a", "c").stdout, b"2\n3\n", "work on it goes on")
+            p.warren("reject", wid, "c")
+            subprocess.run(["mount", "-o", "remount,bind,rw", p.path], check=True)
+            p.warren("accept", wid)
+            eq((p.get("a"), sorted(os.listdir(p.path)), os.listdir(f"{p.path}/d")), (b"2\n", ["a", "d"], []))
+        finally:
+            umount()
+
+
+@test
+@needs_root
+def worktrees_and_submodules_are_accepted_like_other_projects():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.git()
+        main = p.path
+        p.sh(f"git worktree add -q {p.top}/tree; git -c protocol.file.allow=always submodule add -q {main} sub; git commit -qm two")
+        for p.path in (f"{p.top}/tree", f"{main}/sub"):
+            link = p.get(".git")
+            wid = p.work("echo 2 >a; echo 3 >b; echo 'gitdir: /tmp' >.git")
+            out = p.warren("accept", wid)
+            ok(b"--allow git" in out.stderr, out)
+            eq((p.get("a"), p.get("b"), p.get(".git")), (b"2\n", b"3\n", link))
+            eq(p.sh("git status --short"), b" M a\n?? b\n", "git works as before")
+        p.path = main
+        wid = p.work("echo 4 >sub/a; rm sub/.git")
+        p.warren("accept", wid)
+        eq((p.get("sub/a"), p.get("sub/.git")), (b"4\n", link))
+
+
+@test
+@needs_root
+def files_that_a_filter_converts_are_left_as_they_are():
+    with project() as p:
+        p.sh("git init -q; git config filter.rot.clean 'tr a-z n-za-m'; git config filter.rot.smudge 'tr n-za-m a-z'")
+        p.sh(f"git config filter.lfs.clean 'touch {p.top}/ran; cat'; git config filter.lfs.required true")
+        p.put(".gitattributes", b"*.rot filter=rot\n*.bin filter=lfs\n*.txt text eol=crlf\n")
+        pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 9\n"
+        text = b"".join(b"line %s\r\n" % chr(97 + i).encode() for i in range(20))
+        p.put("x.rot", b"abc\n" * 30)
+        p.put("x.bin", pointer % 1)
+        p.put("x.txt", text)
+        p.put("a", b"1\n")
+        p.sh("git add -A; git commit -qm one")
+        p.put("x.bin", b"\0smudged")
+        p.sh(f"git update-index --refresh -q || true; rm -f {p.top}/ran")
+        wid = p.work("echo 2 >a; touch x.rot x.bin x.txt; cat x.rot x.bin >/dev/null; chmod 644 x.bin")
+        eq(p.warren("diff", wid, "--name-only").stdout, b"a\n", "files that were only touched are not changed")
+        p.warren("accept", wid)
+        eq((p.get("x.rot"), p.get("x.bin"), p.get("x.txt")), (b"abc\n" * 30, b"\0smudged", text))
+        # Both change it: the commit has other contents.
+        wid = p.work("sed -i 2s/.*/two/ x.rot; sed -i 's/line c/LINE C/' x.txt; touch ready", name="both")
+        p.put("x.rot", b"abc\n" * 29 + b"last\n")
+        p.put("x.txt", text.replace(b"line s", b"LINE S"))
+        os.rename(f"{p.top}/state/works/{wid}/base", f"{p.top}/base")  # as if you had changed it during the run
+        out = p.warren("accept", wid, "x.rot", status=1)
+        ok(b"not known" in out.stderr, out)
+        eq(p.get("x.rot"), b"abc\n" * 29 + b"last\n", "nothing is made of it")
+        ok(b"merged" in p.warren("accept", wid, "x.txt").stdout, "a control: git itself converts ends of lines")
+        eq(p.get("x.txt"), text.replace(b"line s", b"LINE S").replace(b"line c", b"LINE C"))
+        ok(not os.path.exists(f"{p.top}/ran"), "no filter was started")
+
+
+def fill(path):
+    """Writes a file until no block is free."""
+    with open(path, "wb", buffering=0) as f:
+        for size in (1 << 20, 4096, 512):
+            try:
+                while f.write(b"x" * size) == size:
+                    os.fsync(f.fileno())
+            except OSError:
+                pass
+
+
+@test
+@needs_root
+def a_full_disk_during_the_run_loses_nothing():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.sh(f"truncate -s 24M {p.top}/disk; mkfs.ext4 -q {p.top}/disk")
+        umount = mounted(p, "ext4", f"{p.top}/state", "-o", "loop", f"{p.top}/disk")
+        try:
+            script = "echo 2 >a; echo 3 >b; cat /dev/zero >big 2>/dev/null; cat /dev/zero >big2 2>/dev/null; exit 7"
+            out = p.warren("work", "--name", "w", p.path, "--", "sh", "-c", script, status=7)
+            ok(b"kept" in out.stderr, out)
+            eq((p.get("a"), os.listdir(p.path)), (b"1\n", ["a"]))
+            eq(p.warren("diff", "w", "a").stdout.count(b"+2\n"), 1)
+            fill(f"{p.top}/state/rest")
+            full = p.warren("accept", "w", "a", status=125)
+            ok(b"No space left" in full.stderr, full)
+            eq((p.get("a"), os.listdir(p.path)), (b"1\n", ["a"]), "nothing was accepted")
+            p.warren("reject", "w", "big", "big2")
+            p.warren("accept", "w")
+            eq((p.get("a"), p.get("b"), sorted(os.listdir(p.path))), (b"2\n", b"3\n", ["a", "b"]))
+        finally:
+            umount()
+
+
 if __name__ == "__main__":
     sys.exit(run_tests())
