@@ -216,6 +216,89 @@ def a_signal_at_a_question_of_the_setup_leaves_nothing():
             eq(p.works(), [], "the next work has removed what was left")
 
 
+def stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def until(what, true):
+    deadline = time.monotonic() + WAIT
+    while not true():
+        ok(time.monotonic() < deadline, what)
+        time.sleep(0.02)
+
+
+@test
+@needs_root
+def a_stop_key_goes_to_the_shell_inside():
+    with project() as p:
+        with p.terminal("work", "--keep", p.path, "--", "bash", "--norc", "-i") as t:
+            t.expect(rb"# ")
+            t.type(b"cat\r")
+            time.sleep(0.5)
+            t.type(b"\x1a")
+            t.expect(rb"Stopped")
+            t.type(b"fg\r")
+            t.expect(rb"fg\r\n.*cat\r\n")
+            t.type(b"again\r")
+            t.expect(rb"again\r\nagain\r\n")
+            t.type(b"\x04")
+            t.expect(rb"# ")
+            t.type(b"exit 3\r")
+            eq(t.wait(), 3, t.seen)
+            t.restored()
+
+
+@test
+@needs_root
+def a_stop_key_does_not_stop_a_command_without_a_shell():
+    script = "import signal, sys; print('up', flush=True); [print('got', l.strip(), flush=True) for l in iter(sys.stdin.readline, 'q\\n')]"
+    with project() as p:
+        with p.terminal("work", "--keep", p.path, "--", "python3", "-c", script) as t:
+            t.expect(rb"up")
+            for line in (b"one", b"two"):
+                t.type(b"\x1a")
+                time.sleep(0.2)
+                ok(not stopped(t.p.pid), "warren is not stopped")
+                t.type(line + b"\n")
+                t.expect(rb"got " + line)
+            t.type(b"q\n")
+            eq(t.wait(), 0, t.seen)
+            t.restored()
+
+
+@test
+@needs_root
+def a_stop_signal_stops_warren_and_restores_the_terminal():
+    with project() as p:
+        with p.terminal("work", "--keep", p.path, "--", "sh", "-c", "echo up; read x; echo got $x") as t:
+            t.expect(rb"up")
+            ok(t.raw(), "a control: it is in raw mode")
+            t.p.send_signal(signal.SIGTSTP)
+            until("it does not stop", lambda: stopped(t.p.pid))
+            t.restored()
+            t.p.send_signal(signal.SIGCONT)
+            until("it is not in raw mode again", t.raw)
+            t.type(b"it\n")
+            t.expect(rb"got it")
+            eq(t.wait(), 0, t.seen)
+            t.restored()
+
+
+@test
+@needs_root
+def a_command_that_stops_itself_can_be_continued_or_ended():
+    with project() as p:
+        for sig, status in ((signal.SIGCONT, 0), (signal.SIGTERM, 143)):
+            with p.terminal("work", "--keep", p.path, "--", "python3", "-c",
+                            "import os, signal; print('up', flush=True); os.kill(os.getpid(), signal.SIGSTOP); print('on')") as t:
+                t.expect(rb"up")
+                time.sleep(0.3)
+                t.p.send_signal(sig)
+                eq(t.wait(), status, t.seen)
+                t.restored()
+
+
 @test
 @needs_root
 def nohup_is_respected():
