@@ -25,6 +25,7 @@
 #include "os/tree_remove.h"
 #include "work/changes_internal.h"
 #include "work/files_internal.h"
+#include "work/git_confine.h"
 #include "work/git_run.h"
 #include "work/work_internal.h"
 
@@ -251,7 +252,10 @@ static int commits_make_repository(struct commits *c, struct warren_error *err)
 		       : "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
 	int r = tree_remove(c->w->dir_fd, c->w->dir_fd, "git");
 
-	if (asprintf(&alternates, "%s/.git/objects\n", c->w->project) < 0)
+	/* As root, git sees it there (git_confine.c). */
+	if (geteuid() == 0
+		    ? !(alternates = strdup("../" GIT_CONFINE_PROJECT "\n"))
+		    : asprintf(&alternates, "%s/.git/objects\n", c->w->project) < 0)
 		return error_errno(err, ENOMEM, "copy the sandbox's commits");
 	if (strchr(c->w->project, '\n') || c->w->project[0] == '"')
 		return error_set(err, EINVAL,
@@ -261,7 +265,8 @@ static int commits_make_repository(struct commits *c, struct warren_error *err)
 	git = r < 0 ? r : beneath_make_dirs(c->w->dir_fd, "git", 0700);
 	if (git >= 0)
 		info = beneath_make_dirs(git, "objects/info", 0700);
-	if (git < 0 || info < 0 || mkdirat(git, "refs", 0700) < 0)
+	if (git < 0 || info < 0 || mkdirat(git, "refs", 0700) < 0 ||
+	    mkdirat(git, GIT_CONFINE_PROJECT, 0700) < 0)
 		return error_errno(err,
 				   git < 0    ? -git
 				   : info < 0 ? -info
@@ -277,8 +282,7 @@ static int commits_make_repository(struct commits *c, struct warren_error *err)
 }
 
 /* git must index the sandbox's packs itself. */
-static int commits_index_packs(struct commits *c, const char *git_dir,
-			       struct warren_error *err)
+static int commits_index_packs(struct commits *c, struct warren_error *err)
 {
 	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
 	AUTO_CLOSE int dir = beneath_dir(c->w->dir_fd, "git/objects/pack", O_RDONLY);
@@ -295,13 +299,13 @@ static int commits_index_packs(struct commits *c, const char *git_dir,
 
 		if (!commits_is_pack(e->name))
 			continue;
-		if (asprintf(&path, "%s/objects/pack/%s", git_dir, e->name) < 0)
+		if (asprintf(&path, "objects/pack/%s", e->name) < 0)
 			return error_errno(err, ENOMEM, "read the sandbox's packs");
 		argv[1] = path;
 		r = git_run(c->w,
 			    &(struct git_command){ .argv = argv,
-						   .git_dir = git_dir,
-						   .as_caller = true,
+						   .own = true,
+						   .hostile = true,
 						   .in = -1,
 						   .out = -1 },
 			    &out, err);
@@ -312,7 +316,7 @@ static int commits_index_packs(struct commits *c, const char *git_dir,
 /* -------------------------------------------------------------------- transfer */
 
 /* "<commit>" without everything that the user's repository has. */
-static int commits_send(struct commits *c, const char *git_dir, int revisions, int out,
+static int commits_send(struct commits *c, int revisions, int out,
 			struct warren_error *err)
 {
 	static const char *const argv[] = { "pack-objects",        "--revs", "--stdout",
@@ -320,8 +324,8 @@ static int commits_send(struct commits *c, const char *git_dir, int revisions, i
 
 	return git_start(c->w,
 			 &(struct git_command){ .argv = argv,
-						.git_dir = git_dir,
-						.as_caller = true,
+						.own = true,
+						.hostile = true,
 						.in = revisions,
 						.out = out },
 			 err);
@@ -344,8 +348,7 @@ static int commits_revisions(struct commits *c, const char *have)
 	return fd < 0 ? -errno : fd;
 }
 
-static int commits_transfer(struct commits *c, const char *git_dir,
-			    struct warren_error *err)
+static int commits_transfer(struct commits *c, struct warren_error *err)
 {
 	static const char *const argv[] = { "index-pack", "--stdin", "--strict",
 					    "--fix-thin", NULL };
@@ -357,12 +360,14 @@ static int commits_transfer(struct commits *c, const char *git_dir,
 		return error_errno(err, -revisions, "send the sandbox's commits");
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
-	sender = commits_send(c, git_dir, revisions, ends[1], err);
+	sender = commits_send(c, revisions, ends[1], err);
 	(void)close(ends[1]);
 	r = sender < 0 ? sender
 		       : git_run(c->w,
-				 &(struct git_command){
-					 .argv = argv, .in = ends[0], .out = -1 },
+				 &(struct git_command){ .argv = argv,
+							.hostile = true,
+							.in = ends[0],
+							.out = -1 },
 				 &out, err);
 	(void)close(ends[0]);
 	if (sender < 0)
@@ -524,18 +529,16 @@ int work_commits_accept(struct work *w, bool force, struct work_commits *ret,
 			struct warren_error *err)
 {
 	struct commits c = { .w = w, .force = force, .upper = -1 };
-	AUTO_FREE char *git_dir = NULL;
 	int r = commits_begin(&c, err);
 
 	if (r == 0 && w->head && strcmp(w->head, c.result.commit) == 0)
 		r = error_set(err, ENOENT, "the sandbox made no commits");
 	if (r == 0 &&
-	    (asprintf(&git_dir, "%s/git", w->dir) < 0 ||
-	     asprintf(&c.result.branch, "warren/%s", w->name ? w->name : w->id) < 0))
+	    asprintf(&c.result.branch, "warren/%s", w->name ? w->name : w->id) < 0)
 		r = error_errno(err, ENOMEM, "accept commits");
 	r = r < 0 ? r : commits_make_repository(&c, err);
-	r = r < 0 ? r : commits_index_packs(&c, git_dir, err);
-	r = r < 0 ? r : commits_transfer(&c, git_dir, err);
+	r = r < 0 ? r : commits_index_packs(&c, err);
+	r = r < 0 ? r : commits_transfer(&c, err);
 	r = r < 0 ? r : commits_update(&c, err);
 	close_p(&c.upper);
 	(void)tree_remove(w->dir_fd, w->dir_fd, "git");

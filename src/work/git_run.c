@@ -16,6 +16,8 @@
 #include "base/fd.h"
 #include "base/strv.h"
 #include "os/sig.h"
+#include "work/files_internal.h"
+#include "work/git_confine.h"
 
 static const char *const git_prefix[] = {
 	"git",
@@ -85,17 +87,22 @@ static int git_limit(void)
 
 /* Only in the child: there is no way to report what failed but the status. */
 _Noreturn static void git_child(const struct work *w, const struct git_command *c,
-				const char *program, char **argv, char **env, int out)
+				const struct git_confine *confine, const char *program,
+				char **argv, char **env)
 {
+	AUTO_CLOSE int dir = c->own ? beneath_dir(w->dir_fd, "git", O_RDONLY)
+				    : fcntl(w->project_fd, F_DUPFD_CLOEXEC, 3);
 	struct stat st;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	sig_reset();
-	if (null < 0 || dup2(c->in < 0 ? null : c->in, 0) < 0 || dup2(out, 1) < 0 ||
-	    dup2(null, 2) < 0 || fchdir(w->project_fd) < 0 ||
-	    fstat(w->project_fd, &st) < 0 || git_limit() < 0)
+	if (null < 0 || dup2(c->in < 0 ? null : c->in, 0) < 0 || dup2(c->out, 1) < 0 ||
+	    dup2(null, 2) < 0 || dir < 0 || fchdir(dir) < 0 || fstat(dir, &st) < 0 ||
+	    git_limit() < 0)
 		_exit(126);
-	if (geteuid() == 0 && !c->as_caller && st.st_uid != 0 &&
+	if (confine->git >= 0 && !git_confine_enter(confine))
+		_exit(126);
+	if (geteuid() == 0 && st.st_uid != 0 &&
 	    (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
 	     setresuid(st.st_uid, st.st_uid, st.st_uid) < 0))
 		_exit(126);
@@ -107,7 +114,7 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 int git_start(const struct work *w, const struct git_command *c, struct warren_error *err)
 {
 	AUTO_STRV char **argv = NULL, **env = NULL;
-	AUTO_FREE char *dir = NULL;
+	struct git_confine confine CLEANUP(git_confine_close) = { -1, -1, false };
 	static const char *const clean[] = {
 		"PATH=/usr/local/bin:/usr/bin:/bin",
 		"HOME=/nonexistent",
@@ -120,9 +127,11 @@ int git_start(const struct work *w, const struct git_command *c, struct warren_e
 	};
 	const char *program;
 	pid_t pid;
-	int r = asprintf(&dir, "GIT_DIR=%s", c->git_dir ? c->git_dir : ".git") < 0
-			? -ENOMEM
-			: 0;
+	bool confined = c->hostile && geteuid() == 0;
+	int r = confined ? git_confine_open(w, c->own, &confine, err) : 0;
+
+	if (r < 0)
+		return r;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(git_prefix); i++)
 		r = strv_add(&argv, git_prefix[i]);
@@ -130,14 +139,14 @@ int git_start(const struct work *w, const struct git_command *c, struct warren_e
 		r = strv_add(&argv, *arg);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(clean); i++)
 		r = strv_add(&env, clean[i]);
-	r = r < 0 ? r : strv_add(&env, dir);
+	r = r < 0 ? r : strv_add(&env, confined || c->own ? "GIT_DIR=." : "GIT_DIR=.git");
 	if (r < 0)
 		return error_errno(err, -r, "start git");
 	program = git_program();
-	pid = fork();
+	pid = confined ? git_confine_fork() : fork();
 	if (pid == 0)
-		git_child(w, c, program, argv, env, c->out);
-	return pid < 0 ? error_errno(err, errno, "start git") : pid;
+		git_child(w, c, &confine, program, argv, env);
+	return pid < 0 ? error_errno(err, confined ? -pid : errno, "start git") : pid;
 }
 
 int git_wait(int pid)

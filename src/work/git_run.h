@@ -5,7 +5,7 @@
  * The configuration of the system and of the user is not read, that of the repository is.
  * The program is /usr/local/bin/git or the system's; its memory and processor time are
  * limited, because what it reads may be hostile.
- * If root runs this, git runs as the owner of the project.
+ * If root runs this, git runs as the owner of the project, or confined.
  */
 #ifndef WORK_GIT_RUN_H
 #define WORK_GIT_RUN_H
@@ -15,10 +15,11 @@
 
 struct git_command {
 	const char *const *argv; /* without "git" */
-	const char *git_dir;     /* NULL: that of the project */
-	bool as_caller;          /* not as the owner of the project */
-	int in;                  /* -1: nothing */
-	int out;                 /* -1: @ret_out gets the output */
+	bool own; /* in <work>/git, and not in the repository of the project */
+	/* It reads objects of the sandbox: as root, git is confined (git_confine.h). */
+	bool hostile;
+	int in;  /* -1: nothing */
+	int out; /* -1: @ret_out gets the output */
 };
 
 /* Start it; the pid or -errno. */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "work/git_run.h"
 #include "work/work_internal.h"
 
 #include "lib/work.h"
@@ -202,6 +203,79 @@ TEST(damaged_commits_are_refused)
 	       "mktree); c=$(" GIT
 	       "commit-tree -p HEAD -m x $t); echo $c >.git/refs/heads/main",
 	       -EBADMSG);
+}
+
+/* Run a command of the shell in git's place; its output. */
+static const char *in_git(const struct work *w, bool own, bool hostile,
+			  const char *command)
+{
+	static char text[1024];
+	struct buf out AUTO_BUF = BUF_INIT(1 << 17);
+	char alias[2048];
+	const char *const argv[] = { "-c", alias, "probe", NULL };
+
+	(void)snprintf(alias, sizeof(alias), "alias.probe=!{ %s; } 2>&1; :", command);
+	if (git_run(w,
+		    &(struct git_command){ .argv = argv,
+					   .own = own,
+					   .hostile = hostile,
+					   .in = -1,
+					   .out = -1 },
+		    &out, &err) < 0)
+		TAP_FAIL("%s", err.msg);
+	OK(out.len < sizeof(text));
+	(void)memcpy(text, out.data ? out.data : "", out.len);
+	text[out.len] = '\0';
+	return text;
+}
+
+TEST(git_has_no_rights_over_the_machine_when_it_reads_objects)
+{
+	static const char probe[] =
+		"id -u; id -G; test $$ -lt 100 && echo alone; ls -A /proc | wc -l; "
+		"for f in /tmp $HOME /var/tmp x; do touch $f/warren-probe-$$ && echo wrote; done; "
+		"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))' | tail -1; "
+		"touch refs/x && echo refs; touch objects/x && echo objects; ls project";
+	AUTO_WORK struct work *w = NULL;
+	const char *said;
+
+	SKIP_UNLESS(geteuid() == 0, "only root has rights to give up");
+	begin();
+	git("init -q . && echo 1 >a && git add . && git commit -qm one");
+	shell("chown -R 1234:1235 p && chmod 700 p");
+	w = start();
+	said = in_git(w, false, true, probe);
+	OK(strstr(said, "65534\n65534\nalone\n0\n"));
+	OK(!strstr(said, "wrote") && strstr(said, "Read-only file system"));
+	OK(strstr(said, "Network is unreachable"));
+	OK(!strstr(said, "refs\n") && strstr(said, "objects\n"));
+	shell("test $(stat -c %%u:%%g p/.git/objects/x) = 1234:1235 -a ! -e p/.git/refs/x");
+	/* A control: other commands are those of the owner. */
+	said = in_git(w, false, false, "id -u; touch .git/refs/x && echo refs");
+	STREQ(said, "1234\nrefs\n");
+	end();
+}
+
+TEST(new_objects_belong_to_the_owner_of_the_repository)
+{
+	AUTO_WORK struct work *w = NULL;
+	struct work_commits c AUTO_COMMITS = { 0 };
+
+	SKIP_UNLESS(geteuid() == 0, "gives files away");
+	begin();
+	git("init -q . && echo 1 >a && git add . && git commit -qm one");
+	shell("chmod 755 . && cp -a p other && chown -R 1234:1235 p && chmod 700 p");
+	w = start();
+	shell("cd other && echo 2 >a && git -c user.name=a -c user.email=a@b commit -qam two && "
+	      "git repack -adq && cp -a .git '%s/writes/upper/.git'",
+	      w->dir);
+	if (work_commits_accept(w, false, &c, &err) < 0)
+		TAP_FAIL("%s", err.msg);
+	EQ(c.n, 1);
+	shell("test -z \"$(find p/.git ! -user 1234)\" && "
+	      "git -c safe.directory=* -C p log --format=%%s %s | head -1 | grep -qx two",
+	      c.branch);
+	end();
 }
 
 TEST_MAIN()
