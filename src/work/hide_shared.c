@@ -126,6 +126,9 @@ static int shared_copy(struct hide_shared *s, int from, int to, const char *name
 
 	if (in < 0)
 		return in;
+	/* Another file may have the name now. */
+	if (!shared_may_write(s, from, name, &st))
+		return 0;
 	s->bytes += (uint64_t)st.st_size;
 	if (s->bytes > SHARED_BYTES_MAX || ++s->files > SHARED_FILES_MAX)
 		return -EFBIG;

@@ -62,12 +62,15 @@ static struct work *prepare(void)
 
 	shell("rm -rf p before && mkdir p && cd p && mkdir -p d gone u && echo 1 >a && "
 	      "echo 2 >b && echo 3 >d/c && echo 4 >gone/x && echo 5 >mode && echo 6 >t && "
-	      "echo 7 >u/v && ln -s a l && cd .. && cp -a p before");
+	      "echo 7 >u/v && ln -s a l && mkdir opens && echo 8 >opens/x && "
+	      "chmod 555 opens && cd .. && cp -a p before");
 	w = start();
 	shell("cd '%s/writes/upper' && echo 11 >a && mknod b c 0 0 && mkdir -p n/m d && "
 	      "echo new >n/m/x && echo 5 >mode && chmod +x mode && mknod gone c 0 0 && "
 	      "mkdir t && echo in >t/in && "
-	      "echo file >u && ln -s b l && mkdir empty",
+	      "echo file >u && ln -s b l && mkdir empty opens closed && "
+	      "echo 9 >opens/x && echo 9 >opens/y && echo 9 >closed/x && "
+	      "chmod 700 d && chmod 500 closed",
 	      w->dir);
 	(void)snprintf(path, sizeof(path), "%s/writes/upper/t", w->dir);
 	EQ(setxattr(path, "user.overlay.opaque", "y", 1, 0), 0);
@@ -80,7 +83,8 @@ static bool same(const char *as)
 
 	(void)snprintf(command, sizeof(command),
 		       "cd '%s' && diff -r --no-dereference p %s >/dev/null && "
-		       "test $(stat -c %%a p/mode) = $(stat -c %%a %s/mode)",
+		       "test \"$(cd p && find . -printf '%%p %%m\n' | sort)\" = "
+		       "\"$(cd %s && find . -printf '%%p %%m\n' | sort)\"",
 		       top, as, as);
 	return system(command) == 0;
 }
