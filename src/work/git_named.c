@@ -273,7 +273,10 @@ static const char *named_text(const char *at, char *ret, size_t size)
 			c = *++at;
 			if (c == '\n')
 				continue;
-			c = c == 'n' ? '\n' : c == 't' ? '\t' : c;
+			if (c == 'n')
+				c = '\n';
+			else if (c == 't')
+				c = '\t';
 			end = n + 1;
 		}
 		if (n + 1 >= size)
