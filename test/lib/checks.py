@@ -78,7 +78,7 @@ def noise(n, seed="x"):
 
 
 def remove_tree(path):
-    """Removes a directory in which Warren may still be removing files of its own, in the background."""
+    """Removes a directory in which Warren may still be removing files in the background."""
     def failed(_call, _path, info):
         if not isinstance(info[1], FileNotFoundError):
             raise info[1]
