@@ -12,6 +12,7 @@
 #include "work/accept_internal.h"
 #include "work/base.h"
 #include "work/files_internal.h"
+#include "work/reach.h"
 
 void accept_result_done(struct accept_result *r)
 {
@@ -81,6 +82,10 @@ static int accept_begin(struct accept *a, struct warren_error *err)
 			w->id);
 	if (w->lock_fd < 0)
 		return error_set(err, EINVAL, "work '%s' is not locked", w->id);
+	/* What is accepted could not be dropped from the changes otherwise. */
+	r = reach_all(w, err);
+	if (r < 0)
+		return r;
 	/* The originals of an accept that could not be undone must not be lost. */
 	r = accept_recover(w, err);
 	if (r < 0)

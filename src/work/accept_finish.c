@@ -9,6 +9,7 @@
 
 #include "work/accept_internal.h"
 #include "work/files_internal.h"
+#include "work/reach.h"
 #include "work/work_internal.h"
 
 #define FINISH_SYNC_EACH 4 /* directories */
@@ -90,25 +91,74 @@ static int finish_discard_stage(struct work *w)
 	return renameat(w->project_fd, name, w->dir_fd, trash) == 0 ? 0 : stage_remove(w);
 }
 
-/* Each step can be repeated, if it is interrupted. */
+/* What is in a directory comes before the directory. */
+static int finish_compare(const void *a, const void *b)
+{
+	return -strcmp((*(const struct op *const *)a)->path,
+		       (*(const struct op *const *)b)->path);
+}
+
+/* Remove the directory of @op from the changes, if nothing else has changed in it. */
+static void finish_drop_dir(const struct work *w, int upper, const struct op *op)
+{
+	struct change_at at = { .dir = -1 };
+	AUTO_CLOSE int dir = -1;
+
+	if (change_at_open(upper, op->path, &at) < 0)
+		return;
+	dir = S_ISDIR(at.st.st_mode) ? beneath_dir(at.dir, at.name, O_RDONLY) : -1;
+	reach_mode(w, at.dir, at.name, &at.st);
+	if (dir >= 0 && !dir_is_opaque(dir) && !(at.st.st_mode & MODE_SET_ID) &&
+	    (op->kind == OP_MKDIR || (at.st.st_mode & 07777) == op->new_mode))
+		(void)unlinkat(at.dir, at.name, AT_REMOVEDIR);
+	close_p(&at.dir);
+}
+
+/*
+ * Directories whose mode was accepted: that may deny access, so that nothing below them
+ * could be compared any more.
+ */
+static int finish_drop_dirs(const struct work *w, const struct ops *ops)
+{
+	AUTO_FREE const struct op **dirs = calloc(ops->n + 1, sizeof(*dirs));
+	AUTO_CLOSE int upper = changes_upper(w);
+	size_t n = 0;
+
+	if (!dirs || upper < 0)
+		return dirs ? upper : -ENOMEM;
+	for (size_t i = 0; i < ops->n; i++)
+		if (ops->v[i].kind == OP_MKDIR || ops->v[i].kind == OP_CHMOD ||
+		    ops->v[i].kind == OP_WIDEN)
+			dirs[n++] = &ops->v[i];
+	qsort(dirs, n, sizeof(struct op *), finish_compare);
+	for (size_t i = 0; i < n; i++)
+		finish_drop_dir(w, upper, dirs[i]);
+	return 0;
+}
+
+/*
+ * Each step can be repeated, if it is interrupted. Whatever happens, nothing is left in
+ * the project: it has all changes, and the originals are not needed any more.
+ */
 static int accept_finish(struct work *w, const struct ops *ops, struct warren_error *err)
 {
-	int r = finish_known(w, ops);
+	int r = finish_known(w, ops), discarded;
 
-	if (r == 0 && mkdirat(w->dir_fd, "trash", 0700) < 0 && errno != EEXIST)
+	if (mkdirat(w->dir_fd, "trash", 0700) < 0 && errno != EEXIST && r == 0)
 		r = -errno;
+	discarded = finish_discard_stage(w);
 	for (size_t i = 0; r == 0 && i < ops->n; i++) {
 		accept_step("finish");
 		if (ops->v[i].kind == OP_DROP)
 			r = upper_drop(w, &ops->v[i]);
 	}
+	r = r < 0 ? r : finish_drop_dirs(w, ops);
 	if (r < 0)
 		return error_errno(err, -r, "note what was accepted from work '%s'",
 				   w->id);
-	r = finish_discard_stage(w);
-	if (r < 0)
-		return error_errno(err, -r, "remove the temporary directory in '%s'",
-				   w->project);
+	if (discarded < 0)
+		return error_errno(err, -discarded,
+				   "remove the temporary directory in '%s'", w->project);
 	accept_step("remove journal");
 	if (unlinkat(w->dir_fd, "journal.done", 0) < 0 && errno != ENOENT)
 		return error_errno(err, errno, "remove the journal of work '%s'", w->id);
@@ -209,8 +259,10 @@ int accept_recover(struct work *w, struct warren_error *err)
 	r = recover_read(w, "journal.done", &ops, err);
 	if (r < 0)
 		return r;
-	if (r > 0)
-		return accept_finish(w, &ops, err);
+	if (r > 0) {
+		r = reach_all(w, err);
+		return r < 0 ? r : accept_finish(w, &ops, err);
+	}
 	r = recover_read(w, "journal", &ops, err);
 	if (r < 0)
 		return r;

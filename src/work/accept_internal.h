@@ -99,12 +99,22 @@ int accept_recover(struct work *w, struct warren_error *err);
 
 /* Remove the sandbox's change from its changes: it was accepted. 0 or -errno. */
 int upper_drop(struct work *w, const struct op *op);
+/*
+ * Show what is below the opaque directory @upper, except for the entries that it hid:
+ * they get whiteouts. 0 or -errno.
+ */
+int upper_show_below(int upper, int lower);
 /* The same for a change that is discarded: the sandbox sees the project's file again. */
 int upper_restore(struct work *w, const char *path);
 /* The sandbox's directory at @path gets the mode of the project's. */
 int upper_restore_mode(struct work *w, const char *path);
 /* Does the sandbox see a directory at @path? */
 bool upper_has_dir(int upper, int lower, const char *path);
+
+/* ------------------------------------------------------------- upper_copy.c */
+
+/* In mode WORK_COPY, the copy gets what the sandbox sees at @path. 0 or -errno. */
+int upper_drop_copy(struct work *w, const char *path);
 
 /* ---------------------------------------------------------- accept_contents.c */
 

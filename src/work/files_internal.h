@@ -46,7 +46,7 @@ int link_read(int dir, const char *name, char **ret, size_t *ret_len);
 int work_file_replace(int dir, const char *name, const void *data, size_t n, bool sync);
 
 /*
- * Remove @name in @dir like tree_remove(), in another process: return after at most @ms
+ * Remove @name in @dir like reach_remove(), in another process: return after at most @ms
  * milliseconds, even if the removal takes longer. Another removal of the same files does
  * no harm.
  */

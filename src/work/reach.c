@@ -6,7 +6,11 @@
  * who may not be able to read or remove them; and a file may deny access to its owner. So
  * a child enters a user namespace in which the user is root and the subordinate ids are
  * mapped, and gives all these files to the user. It has no other privileges. It works on
- * changes that no sandbox uses at the time.
+ * changes that no sandbox uses at the time. Each removal of files that a sandbox made can
+ * need the same rights.
+ *
+ * The directory of changes itself is what the sandbox sees as the project's directory, so
+ * its owner and mode are the sandbox's choice, too.
  *
  * A file that denied access to its owner gets another mode. The attribute REACH_MODE says
  * what it was, and which mode it got; if it has another one now, a sandbox has changed it
@@ -26,6 +30,7 @@
 
 #include "base/macro.h"
 #include "os/ns.h"
+#include "os/tree_remove.h"
 #include "work/changes_internal.h"
 #include "work/files_internal.h"
 #include "work/work_internal.h"
@@ -107,15 +112,30 @@ static void reach_dir(int parent, const char *name, unsigned depth)
 		reach_one(dir, e->name, depth);
 }
 
-_Noreturn static void reach_child(int begin, int writes)
+/* ------------------------------------------------------------- the user namespace */
+
+/* What the child does with @name in @dir: 0 or -errno. */
+typedef int reach_run(int dir, const char *name);
+
+static int reach_changes(int writes, const char *name)
+{
+	reach_one(writes, name, 0);
+	return 0;
+}
+
+static int reach_tree_remove(int dir, const char *name)
+{
+	return tree_remove(dir, dir, name);
+}
+
+_Noreturn static void reach_child(int begin, reach_run *run, int dir, const char *name)
 {
 	char byte;
 
 	if (read(begin, &byte, 1) != 1 || setresgid(0, 0, 0) < 0 ||
 	    setresuid(0, 0, 0) < 0)
 		_exit(1);
-	reach_dir(writes, "upper", 0);
-	_exit(0);
+	_exit(run(dir, name) < 0);
 }
 
 static size_t reach_map(struct ns_map *map, const char *file, uint32_t own)
@@ -129,10 +149,12 @@ static size_t reach_map(struct ns_map *map, const char *file, uint32_t own)
 	return 2;
 }
 
-static int reach_locked(struct work *w, struct warren_error *err)
+/* Call @run as root of a user namespace: 0, or -EACCES if it failed. */
+static int reach_inside(reach_run *run, int dir, const char *name,
+			struct warren_error *err)
 {
 	struct ns_maps maps = { 0 };
-	AUTO_CLOSE int writes = beneath_dir(w->dir_fd, "writes", O_RDONLY), pidfd = -1;
+	AUTO_CLOSE int pidfd = -1;
 	int begin[2], status = 1, r;
 	pid_t pid;
 
@@ -140,15 +162,12 @@ static int reach_locked(struct work *w, struct warren_error *err)
 	maps.n_gid = reach_map(maps.gid, "/etc/subgid", getegid());
 	if (maps.n_uid != maps.n_gid)
 		maps.n_uid = maps.n_gid = 1;
-	r = work_file_replace(w->dir_fd, REACH_MARK, "", 0, false);
-	if (r < 0)
-		return error_errno(err, -r, "create '%s/%s'", w->dir, REACH_MARK);
-	if (writes < 0 || pipe2(begin, O_CLOEXEC) < 0)
-		return error_errno(err, writes < 0 ? -writes : errno, "open the changes");
+	if (pipe2(begin, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "create a pipe");
 	pid = ns_clone(CLONE_NEWUSER, NS_CGROUP_SAME, &pidfd);
 	if (pid == 0) {
 		(void)close(begin[1]);
-		reach_child(begin[0], writes);
+		reach_child(begin[0], run, dir, name);
 	}
 	(void)close(begin[0]);
 	r = pid < 0 ? error_errno(err, -pid, "create a user namespace")
@@ -158,10 +177,21 @@ static int reach_locked(struct work *w, struct warren_error *err)
 	(void)close(begin[1]);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (r == 0 && status != 0)
-		r = error_set(err, EACCES, "the changes of work '%s' cannot be read",
-			      w->id);
-	return r;
+	return r == 0 && status != 0 ? error_set(err, EACCES, "access was denied") : r;
+}
+
+static int reach_locked(struct work *w, struct warren_error *err)
+{
+	AUTO_CLOSE int writes = beneath_dir(w->dir_fd, "writes", O_RDONLY);
+	int r = work_file_replace(w->dir_fd, REACH_MARK, "", 0, false);
+
+	if (r < 0)
+		return error_errno(err, -r, "create '%s/%s'", w->dir, REACH_MARK);
+	if (writes < 0)
+		return error_errno(err, -writes, "open the changes");
+	r = reach_inside(reach_changes, writes, "upper", err);
+	return r < 0 ? error_wrap(err, "the changes of work '%s' cannot be read", w->id)
+		     : 0;
 }
 
 int work_reach(struct work *w, struct warren_error *err)
@@ -185,4 +215,69 @@ int work_reach(struct work *w, struct warren_error *err)
 	if (!locked)
 		close_p(&w->lock_fd);
 	return r;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
+static bool reach_is_denied(int dir, const char *name, unsigned depth)
+{
+	AUTO_FREE struct dir_reader *reader = NULL;
+	const struct dir_entry *e;
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno != ENOENT;
+	if (S_ISREG(st.st_mode))
+		return st.st_uid == geteuid()
+			       ? !(st.st_mode & S_IRUSR)
+			       : faccessat(dir, name, R_OK,
+					   AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0;
+	if (!S_ISDIR(st.st_mode))
+		return false;
+	/* The owner may change what is in it, even if it is sticky. */
+	if (st.st_uid != geteuid() || (st.st_mode & S_IRWXU) != S_IRWXU)
+		return true;
+	fd = beneath_dir(dir, name, O_RDONLY);
+	reader = depth < CHANGES_DEPTH_MAX ? calloc(1, sizeof(*reader)) : NULL;
+	if (fd < 0 || !reader)
+		return false;
+	reader->fd = fd;
+	while (dir_next(reader, &e) > 0)
+		if (reach_is_denied(fd, e->name, depth + 1))
+			return true;
+	return false;
+}
+
+int reach_all(struct work *w, struct warren_error *err)
+{
+	AUTO_CLOSE int writes = -1;
+
+	if (geteuid() == 0)
+		return 0;
+	writes = beneath_dir(w->dir_fd, "writes", O_PATH);
+	return writes >= 0 && reach_is_denied(writes, "upper", 0) ? work_reach(w, err)
+								  : 0;
+}
+
+int reach_top(struct work *w, struct warren_error *err)
+{
+	struct stat st;
+
+	return geteuid() == 0 || w->mode == WORK_BIND ||
+			       fstatat(w->dir_fd, "writes/upper", &st,
+				       AT_SYMLINK_NOFOLLOW) < 0 ||
+			       (st.st_uid == geteuid() &&
+				(st.st_mode & S_IRWXU) == S_IRWXU)
+		       ? 0
+		       : work_reach(w, err);
+}
+
+int reach_remove(int dir, const char *name)
+{
+	struct warren_error ignored;
+	int r = tree_remove(dir, dir, name);
+
+	return (r == -EACCES || r == -EPERM) && geteuid() != 0
+		       ? reach_inside(reach_tree_remove, dir, name, &ignored)
+		       : r;
 }

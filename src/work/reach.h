@@ -14,6 +14,19 @@
 int work_reach(struct work *w, struct warren_error *err) MUST_CHECK;
 
 /*
+ * To be called before files in the directory of changes are renamed or removed: call
+ * work_reach() if the user may not do that everywhere.
+ */
+int reach_all(struct work *w, struct warren_error *err) MUST_CHECK;
+/* The same only for the directory itself, which the next sandbox needs. */
+int reach_top(struct work *w, struct warren_error *err) MUST_CHECK;
+/*
+ * Like tree_remove(), also if it contains files of a sandbox that belong to others, or
+ * are in directories that deny access.
+ */
+int reach_remove(int dir, const char *name);
+
+/*
  * Set the mode in @st, the status of the sandbox's file @name in @dir, to that which it
  * had before work_reach() changed it.
  */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/macro.h"
-#include "os/tree_remove.h"
 #include "work/files_internal.h"
+#include "work/reach.h"
 
 /* Keeps nothing of the caller open: neither its terminal nor its locks. */
 _Noreturn static void remove_behind_child(int dir, int done, const char *name)
@@ -26,7 +26,7 @@ _Noreturn static void remove_behind_child(int dir, int done, const char *name)
 	(void)close_range(5, ~0U, 0);
 	if (fork() != 0)
 		_exit(0);
-	_exit(tree_remove(3, 3, name) < 0);
+	_exit(reach_remove(3, name) < 0);
 }
 
 void remove_behind(int dir, const char *name, int ms)
@@ -36,7 +36,7 @@ void remove_behind(int dir, const char *name, int ms)
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0) {
-		(void)tree_remove(dir, dir, name);
+		(void)reach_remove(dir, name);
 		return;
 	}
 	pid = fork();
@@ -44,7 +44,7 @@ void remove_behind(int dir, const char *name, int ms)
 		remove_behind_child(dir, ends[1], name);
 	(void)close(ends[1]);
 	if (pid < 0)
-		(void)tree_remove(dir, dir, name);
+		(void)reach_remove(dir, name);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	p = (struct pollfd){ .fd = ends[0], .events = POLLIN };

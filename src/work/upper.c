@@ -127,8 +127,25 @@ static int upper_open_whiteout(const struct work *w, const struct upper_dirs *d,
 	return r;
 }
 
-/* Go down one level, so that the two sides are merged there. */
-static int upper_descend(const struct work *w, struct upper_dirs *d, const char *name)
+/*
+ * A removal below the whiteout was accepted. It stays as long as it hides anything:
+ * without it, the sandbox would see a directory that it has removed.
+ */
+static int upper_keep_whiteout(const struct upper_dirs *d, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(d->lower, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		(void)unlinkat(d->upper, name, 0);
+	return -ENOENT;
+}
+
+/*
+ * Go down one level, so that the two sides are merged there. @accepted: what the sandbox
+ * removed there was, so it is not shown again; -ENOENT: it has removed the directory.
+ */
+static int upper_descend(const struct work *w, struct upper_dirs *d, const char *name,
+			 bool accepted)
 {
 	struct upper_dirs next = { -1, -1 };
 	struct stat st;
@@ -137,7 +154,8 @@ static int upper_descend(const struct work *w, struct upper_dirs *d, const char 
 	if (fstatat(d->upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (stat_is_whiteout(&st))
-		r = upper_open_whiteout(w, d, name);
+		r = accepted ? upper_keep_whiteout(d, name)
+			     : upper_open_whiteout(w, d, name);
 	if (r < 0)
 		return r;
 	next.upper = upper_open(d->upper, name);
@@ -152,8 +170,8 @@ static int upper_descend(const struct work *w, struct upper_dirs *d, const char 
 }
 
 /* Get the directory of @path. -ENOENT: the sandbox changed nothing there. */
-static int upper_parent(struct work *w, const char *path, struct upper_dirs *d,
-			const char **ret_name)
+static int upper_parent(struct work *w, const char *path, bool accepted,
+			struct upper_dirs *d, const char **ret_name)
 {
 	AUTO_FREE char *copy = strdup(path);
 	const char *slash = strrchr(path, '/');
@@ -171,32 +189,13 @@ static int upper_parent(struct work *w, const char *path, struct upper_dirs *d,
 		r = upper_spell_out(d, 0);
 	for (const char *name = strtok_r(copy, "/", &save); r == 0 && name;
 	     name = strtok_r(NULL, "/", &save))
-		r = upper_descend(w, d, name);
+		r = upper_descend(w, d, name, accepted);
 	return r;
 }
 
-/* Mode WORK_COPY: the copy becomes what the sandbox has. */
-static int upper_move_to_copy(struct work *w, const struct upper_dirs *d,
-			      const char *path, const char *name, const struct stat *st)
+int upper_show_below(int upper, int lower)
 {
-	const char *slash = strrchr(path, '/');
-	AUTO_FREE char *parent = strndup(path, slash ? (size_t)(slash - path) : 0);
-	AUTO_CLOSE int copy = changes_lower(w), to = -1;
-	int r;
-
-	if (!parent)
-		return -ENOMEM;
-	if (copy < 0)
-		return copy;
-	to = beneath_make_dirs(copy, parent, 0755);
-	if (to < 0)
-		return to;
-	if (S_ISDIR(st->st_mode))
-		return mkdirat(to, name, 0755) < 0 && errno != EEXIST ? -errno : 0;
-	r = tree_remove(copy, to, name);
-	if (r == 0 && !stat_is_whiteout(st) && renameat(d->upper, name, to, name) < 0)
-		r = -errno;
-	return r;
+	return upper_spell_out(&(struct upper_dirs){ upper, lower }, 0);
 }
 
 int upper_drop(struct work *w, const struct op *op)
@@ -205,14 +204,15 @@ int upper_drop(struct work *w, const struct op *op)
 	const char *path = op->path, *name;
 	char trash[40];
 	struct stat st = { 0 };
-	int r = upper_parent(w, path, &d, &name);
+	int r;
 
+	if (w->mode == WORK_COPY)
+		return upper_drop_copy(w, path);
+	r = upper_parent(w, path, true, &d, &name);
 	if (r == 0 && fstatat(d.upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
 	if (r == -ENOENT || r == -ENOTDIR)
 		return 0;
-	if (r == 0 && w->mode == WORK_COPY)
-		r = upper_move_to_copy(w, &d, path, name, &st);
 	if (r < 0)
 		return r;
 	/* A directory stays, with what else has changed in it. */
@@ -281,7 +281,7 @@ int upper_restore(struct work *w, const char *path)
 {
 	struct upper_dirs d CLEANUP(upper_close) = { -1, -1 };
 	const char *name;
-	int r = upper_parent(w, path, &d, &name);
+	int r = upper_parent(w, path, false, &d, &name);
 
 	r = r < 0 ? r : upper_remove(w, d.upper, name);
 	if (r == -ENOENT || r == -ENOTDIR)

@@ -18,6 +18,7 @@
 #include "work/accept_internal.h"
 #include "work/base.h"
 #include "work/files_internal.h"
+#include "work/reach.h"
 #include "work/record.h"
 #include "work/work_internal.h"
 
@@ -413,8 +414,8 @@ static void work_find_project(struct work *w)
 		w->project_fd = TAKE_FD(fd);
 }
 
-int work_open(const char *id_or_name, bool exclusive, struct work **ret,
-	      struct warren_error *err)
+static int work_open_locked(const char *id_or_name, bool exclusive, struct work **ret,
+			    struct warren_error *err)
 {
 	AUTO_WORK struct work *w = work_new();
 	AUTO_FREE char *path = NULL;
@@ -441,11 +442,27 @@ int work_open(const char *id_or_name, bool exclusive, struct work **ret,
 	if (r < 0)
 		return error_wrap(err, "open '%s'", w->dir);
 	work_find_project(w);
-	r = exclusive ? accept_recover(w, err) : 0;
-	if (r < 0)
-		return r;
 	*ret = TAKE_PTR(w);
 	return 0;
+}
+
+int work_open(const char *id_or_name, bool exclusive, struct work **ret,
+	      struct warren_error *err)
+{
+	AUTO_WORK struct work *w = NULL;
+	int r = work_open_locked(id_or_name, exclusive, &w, err);
+
+	r = r == 0 && exclusive ? accept_recover(w, err) : r;
+	r = r == 0 && exclusive ? reach_top(w, err) : r;
+	if (r == 0)
+		*ret = TAKE_PTR(w);
+	return r;
+}
+
+int work_open_to_remove(const char *id_or_name, struct work **ret,
+			struct warren_error *err)
+{
+	return work_open_locked(id_or_name, true, ret, err);
 }
 
 struct work *work_close(struct work *w)
@@ -475,7 +492,7 @@ int work_remove(struct work *removed, struct warren_error *err)
 	if (works < 0)
 		return works;
 	/* An accept that could not be undone: the journal says where the originals are.
-	 */
+	 * One that is only to be noted does not matter any more. */
 	r = accept_recover(w, err);
 	if (r < 0 && journal)
 		return error_wrap(err, "work '%s' is not removed", w->id);

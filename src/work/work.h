@@ -119,6 +119,12 @@ bool work_is_prepared(const struct work *w);
 int work_open(const char *id_or_name, bool exclusive, struct work **ret,
 	      struct warren_error *err) MUST_CHECK;
 /*
+ * Like work_open() with a lock, only to call work_remove(): an accept that was interrupted
+ * is left to it.
+ */
+int work_open_to_remove(const char *id_or_name, struct work **ret,
+			struct warren_error *err) MUST_CHECK;
+/*
  * Complete or undo all accepts that were interrupted in the project at the absolute path
  * @project, or in a directory above or below it, so that no command works with a project
  * that is half changed. @except is the id of a work that the caller has locked, or NULL.

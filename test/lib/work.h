@@ -86,9 +86,10 @@ __attribute__((unused)) static struct work *start(void)
 __attribute__((format(printf, 2, 3), unused)) static void inside(const struct work *w,
 								 const char *fmt, ...)
 {
-	char command[2048];
+	char command[2048], copy[4096];
 	va_list ap;
 
+	(void)snprintf(copy, sizeof(copy), "%s/copy", w->dir);
 	va_start(ap, fmt);
 	(void)vsnprintf(command, sizeof(command), fmt, ap);
 	va_end(ap);
@@ -97,7 +98,7 @@ __attribute__((format(printf, 2, 3), unused)) static void inside(const struct wo
 	      "userxattr,lowerdir=%s/hide:%s,"
 	      "upperdir=%s/writes/upper,workdir=%s/writes/work m; cd m; eval \"$INSIDE\"'",
 	      geteuid() == 0 ? "" : "-Ur", w->dir,
-	      w->mode == WORK_COPY ? in("copy") : w->project, w->dir, w->dir);
+	      w->mode == WORK_COPY ? copy : w->project, w->dir, w->dir);
 }
 
 #endif /* TEST_WORK_H */

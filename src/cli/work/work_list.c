@@ -54,7 +54,7 @@ int work_list_remove(const char *id_or_name)
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct work *w = NULL;
 
-	if (work_open(id_or_name, true, &w, &err) == 0 && work_remove(w, &err) == 0)
+	if (work_open_to_remove(id_or_name, &w, &err) == 0 && work_remove(w, &err) == 0)
 		return 0;
 	message_say("work", "%s", err.msg);
 	return STATUS_FAILED;

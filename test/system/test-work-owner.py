@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test-work-owner.py - an ordinary user decides on changes whose files belong to others, or deny access
+
+Prints TAP. $WARREN is the program (default build/warren). Root becomes an ordinary user with subordinate ids, which only
+the test sees. After every test, no trace of a sandbox may remain.
+"""
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from checks import test, needs_root, eq, ok, scratch, Skip  # pylint: disable=wrong-import-position
+from cli_world import WAIT, main  # pylint: disable=wrong-import-position
+from work_world import UID, User, slurp, spill  # pylint: disable=wrong-import-position
+
+SUB = 2_100_000_000 + os.getpid() % 500 * 65536
+# What the sandbox does at the end to the directories, and whether all changes can be seen without more rights.
+DENIALS = ["chown -R 1000:1000 .", "chown 55 .", "chmod 555 .", "chmod 500 .", "chmod 0 .", "chown 55 .; chmod 700 .",
+           "chown -R 55:55 d; chmod 700 d d/e; chmod 0 a", "chmod 0 d/e d .", "chown 55 d; chmod 1777 d"]
+SCRIPT = "echo new >a; rm gone; echo new >d/b; mkdir -p d/e; echo new >d/e/c; ln -s a l; "
+
+
+@contextlib.contextmanager
+def subordinate():
+    """Adds the ranges to the machine's files, visible only to this test: it has a separate mount namespace."""
+    if not shutil.which("newuidmap") or not shutil.which("newgidmap"):
+        raise Skip("newuidmap is not installed")
+    lines = {"/etc/subuid": f"{UID}:{SUB}:65536\n", "/etc/subgid": f"{UID}:{SUB}:65536\n",
+             "/etc/passwd": f"warren-test-{UID}:x:{UID}:{UID}::/nonexistent:/usr/sbin/nologin\n"}
+    with scratch() as d, contextlib.ExitStack() as mounts:
+        for path, line in lines.items():
+            copy = f"{d}/{os.path.basename(path)}"
+            with open(path, "a+b") as original, open(copy, "wb") as f:
+                original.seek(0)
+                f.write(original.read() + line.encode())
+            subprocess.run(["mount", "--bind", copy, path], check=True)
+            mounts.callback(subprocess.run, ["umount", path], check=True)
+        yield
+
+
+class Owner(User):
+    """An ordinary user, whose files keep the owners that the sandbox gave them."""
+
+    def __init__(self):
+        self.owned = False
+        super().__init__(True)
+        spill(f"{self.project}/a", "old\n")
+        spill(f"{self.project}/gone", "old\n")
+        os.mkdir(f"{self.project}/d")
+        spill(f"{self.project}/d/b", "old\n")
+        super().own()
+        self.owned = True
+
+    def own(self):
+        if not self.owned:
+            super().own()
+
+    def begin(self, script, *options):
+        self.work("sh", "-c", script, options=["--no-setup", "-q", "--name", "w", "--keep", *options])
+
+    def say(self, *words, status=0):
+        p = self.warren(*words)
+        eq(p.returncode, status, f"{words}: {p}")
+        return p
+
+    def files(self):
+        found = {}
+        for d, dirs, names in os.walk(self.project):
+            for name in names + dirs:
+                path = os.path.join(d, name)
+                found[os.path.relpath(path, self.project)] = slurp(path) if os.path.isfile(path) else ""
+        return found
+
+    def nothing_left(self):
+        """Neither in the project nor among the works; what is removed in the background needs a moment."""
+        eq([n for n in os.listdir(self.project) if n.startswith(".warren-")], [])
+        deadline = time.monotonic() + WAIT
+        while left := [n for n in os.listdir(f"{self.store}/works") if not n.startswith(".scan-")]:
+            ok(time.monotonic() < deadline, f"what is left: {left}")
+            time.sleep(0.02)
+
+
+OLD = {"a": "old\n", "gone": "old\n", "d": "", "d/b": "old\n"}
+NEW = {"a": "new\n", "l": "new\n", "d": "", "d/b": "new\n", "d/e": "", "d/e/c": "new\n"}
+
+
+def each_denial(f):
+    for i, denial in enumerate(DENIALS):
+        def wrapped(denial=denial):
+            with subordinate():
+                u = Owner()
+                try:
+                    f(u, SCRIPT + denial)
+                finally:
+                    u.done()
+
+        wrapped.__name__ = f"{f.__name__}_{i}"
+        test(needs_root(wrapped))
+    return f
+
+
+@each_denial
+def all_changes_are_shown_and_accepted(u, script):
+    u.begin(script)
+    shown = u.say("diff", "w").stdout
+    ok(shown.count(b"+new\n") == 3 and b"gone" in shown, f"{shown}")
+    u.say("accept", "w")
+    eq(u.files(), NEW)
+    u.nothing_left()
+
+
+@each_denial
+def changes_are_accepted_one_by_one(u, script):
+    u.begin(script)
+    u.say("accept", "w", "a")
+    eq(u.files(), {**OLD, "a": "new\n"})
+    eq([n for n in os.listdir(u.project) if n.startswith(".warren-")], [])
+    u.say("accept", "w", "d/b", "gone")
+    eq(u.files(), {k: v for k, v in {**OLD, "a": "new\n", "d/b": "new\n"}.items() if k != "gone"})
+    u.say("reject", "w", "l")
+    u.say("accept", "w")
+    eq(u.files(), {k: v for k, v in NEW.items() if k != "l"})
+    u.nothing_left()
+
+
+@each_denial
+def all_changes_are_rejected(u, script):
+    u.begin(script)
+    u.say("reject", "w", "d/b")
+    u.say("reject", "w")
+    eq(u.files(), OLD)
+    u.nothing_left()
+
+
+@each_denial
+def the_work_is_resumed_and_removed(u, script):
+    u.begin(script)
+    eq(u.work("sh", "-c", "cat a d/b d/e/c; echo more >>a", options=["--resume", "w", "--keep"]).stdout, b"new\n" * 3)
+    ok(b"+more\n" in u.say("diff", "w").stdout, "a control")
+    u.say("work", "--remove", "w")
+    eq(u.files(), OLD)
+    u.nothing_left()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
