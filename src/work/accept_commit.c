@@ -281,6 +281,90 @@ static const struct {
 	[OP_CHMOD] = { "change the mode of", commit_chmod, undo_chmod },
 };
 
+/* ------------------------------------------------------------------- hard links */
+
+static int links_compare(const void *a, const void *b)
+{
+	const struct op *x = *(struct op *const *)a, *y = *(struct op *const *)b;
+
+	if (x->old.ino != y->old.ino)
+		return x->old.ino < y->old.ino ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * The next operation on another name of the same file, for each one: *@ret has an index,
+ * or 0. A rename of one name changes the ctime that the others have, too.
+ */
+static int links_find(const struct ops *ops, size_t **ret)
+{
+	AUTO_FREE struct op **sorted = calloc(ops->n + 1, sizeof(struct op *));
+	AUTO_FREE size_t *next = calloc(ops->n + 1, sizeof(*next));
+	size_t n = 0;
+
+	if (!sorted || !next)
+		return -ENOMEM;
+	for (size_t i = 0; i < ops->n; i++)
+		if (ops->v[i].old_ctime_ns)
+			sorted[n++] = &ops->v[i];
+	qsort(sorted, n, sizeof(struct op *), links_compare);
+	for (size_t i = 1; i < n; i++)
+		if (sorted[i]->old.ino == sorted[i - 1]->old.ino)
+			next[sorted[i - 1] - ops->v] = (size_t)(sorted[i] - ops->v);
+	*ret = TAKE_PTR(next);
+	return 0;
+}
+
+/* Get the status of the original of @op, which is in the staging directory now. */
+static int links_original(int staging, const struct op *op, char ret_name[32],
+			  struct stat *ret)
+{
+	static const char letters[] = { 'o', 'n' };
+
+	for (size_t i = 0; i < sizeof(letters); i++) {
+		(void)snprintf(ret_name, 32, "%c%llu", letters[i],
+			       (unsigned long long)op->number);
+		if (commit_stat(staging, ret_name, ret) == 0 &&
+		    ret->st_ino == op->old.ino)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+/* What the accept itself did to the file does not look like a change by the user. */
+static void links_follow(int staging, const struct op *op, struct op *next)
+{
+	char name[32];
+	struct stat st;
+
+	if (links_original(staging, op, name, &st) == 0)
+		next->old_ctime_ns = stat_ctime_ns(&st);
+}
+
+int commit_release_links(struct work *w, int staging, const struct ops *ops)
+{
+	int n = 0, r = 0;
+
+	for (size_t i = 0; r == 0 && staging >= 0 && i < ops->n; i++) {
+		const struct op *op = &ops->v[i];
+		AUTO_CLOSE int fd = -1;
+		char name[32];
+		struct stat st;
+
+		if ((op->kind != OP_PUT && op->kind != OP_REMOVE) || !op->old.ino ||
+		    !op->clean || links_original(staging, op, name, &st) < 0 ||
+		    st.st_nlink < 2)
+			continue;
+		/* The removal of a name is the last change of the ctime. */
+		fd = openat(staging, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || unlinkat(staging, name, 0) < 0 || fstat(fd, &st) < 0)
+			continue;
+		r = known_add_inode(w, &st);
+		n++;
+	}
+	return r < 0 ? r : n > 0;
+}
+
 /* -------------------------------------------------------------------------- all */
 
 /* The user has not changed the original, although it has a new ctime now. */
@@ -292,6 +376,8 @@ static int undo_known(struct work *w, const struct commit_at *c, bool *any)
 	    !op_file_same(&c->op->old, &st))
 		return 0;
 	*any = true;
+	if (S_ISREG(st.st_mode) && st.st_nlink > 1)
+		return known_add_inode(w, &st);
 	return known_add(w, c->op->path, &st);
 }
 
@@ -409,7 +495,10 @@ static int commit_fail(const struct op *op, int r, struct warren_error *err)
 int commit_ops(struct work *w, int staging, struct ops *ops, struct warren_error *err)
 {
 	struct warren_error undo;
+	AUTO_FREE size_t *next = NULL;
 
+	if (links_find(ops, &next) < 0)
+		return error_errno(err, ENOMEM, "accept the changes");
 	for (size_t i = 0; i < ops->n; i++) {
 		struct op *op = &ops->v[i];
 		struct commit_at c;
@@ -430,6 +519,8 @@ int commit_ops(struct work *w, int staging, struct ops *ops, struct warren_error
 				       : error_set(err, undone < 0 ? EUCLEAN : -r,
 						   "%.600s; %.300s", err->msg, undo.msg);
 		}
+		if (next[i])
+			links_follow(staging, op, &ops->v[next[i]]);
 	}
 	accept_step("committed");
 	return 0;

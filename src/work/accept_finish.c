@@ -55,10 +55,11 @@ static int finish_sync_dirs(struct work *w, const struct ops *ops)
 /* The user has not changed these files: the accept has. */
 static int finish_known(struct work *w, const struct ops *ops)
 {
-	bool any = false;
-	int r = 0;
+	AUTO_CLOSE int staging = w->project_fd < 0 ? -1 : stage_open(w);
+	int r = commit_release_links(w, staging, ops);
+	bool any = r > 0;
 
-	for (size_t i = 0; r == 0 && i < ops->n; i++) {
+	for (size_t i = 0; r >= 0 && i < ops->n; i++) {
 		const struct op *op = &ops->v[i];
 		bool is_new = op->kind == OP_PUT || op->kind == OP_MKDIR;
 		uint64_t ino = is_new ? op->new.ino : op->old.ino;
@@ -76,7 +77,7 @@ static int finish_known(struct work *w, const struct ops *ops)
 		r = known_add(w, op->path, &st);
 		any = true;
 	}
-	return r == 0 && any ? known_save(w) : r;
+	return r < 0 ? r : any ? known_save(w) : 0;
 }
 
 /* With the originals in it: if possible, they are removed later. */

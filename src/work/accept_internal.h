@@ -85,6 +85,12 @@ int commit_ops(struct work *w, int staging, struct ops *ops, struct warren_error
  */
 int commit_undo(struct work *w, int staging, struct ops *ops, struct warren_error *err);
 
+/*
+ * After all is done: remove the originals that have other names, and note that the user
+ * has not changed the files with these names. 1: there were some; 0 or -errno.
+ */
+int commit_release_links(struct work *w, int staging, const struct ops *ops);
+
 /* ----------------------------------------------------------- accept_finish.c */
 
 /* Write the journal and do what is in it. */

@@ -216,6 +216,7 @@ static int plan_remove(struct plan *p, const char *path, struct warren_error *er
 		return 1;
 	if (r < 0)
 		return plan_error(p, r, err);
+	close_p(&p->yours.dir);
 	p->yours = at;
 	if (S_ISDIR(at.st.st_mode))
 		m.reason = "you replaced the file by a directory";
@@ -319,6 +320,9 @@ static int plan_clear_the_way(struct plan *p, const char *path, struct warren_er
 	return 1;
 }
 
+static int plan_stage(struct plan *p, const struct change_at *file,
+		      const struct text *text, struct warren_error *err);
+
 /* Change the mode of what both have. */
 static int plan_chmod(struct plan *p, mode_t new, struct warren_error *err)
 {
@@ -328,6 +332,9 @@ static int plan_chmod(struct plan *p, mode_t new, struct warren_error *err)
 
 	if (new == old)
 		return 1;
+	/* Its other names keep the mode, as they keep the contents if those change. */
+	if (S_ISREG(p->yours.st.st_mode) && p->yours.st.st_nlink > 1)
+		return plan_stage(p, &p->yours, NULL, err);
 	/* What is in a directory is changed while its owner may do that. */
 	op = plan_op(p, dir && (new & ~old &S_IRWXU) ? OP_WIDEN : OP_CHMOD, p->c->path);
 	if (!op)
@@ -362,13 +369,14 @@ static int plan_mkdir(struct plan *p, struct warren_error *err)
 	return r < 0 ? plan_error(p, r, err) : 1;
 }
 
-/* Stage @text, or the sandbox's file, for the path of the change. */
-static int plan_put(struct plan *p, const struct text *text, struct warren_error *err)
+/* Stage @text, or the contents of @file, for the path of the change. */
+static int plan_stage(struct plan *p, const struct change_at *file,
+		      const struct text *text, struct warren_error *err)
 {
 	/* A directory is removed by another operation, if it is empty then. */
 	bool old = p->yours_exists && !S_ISDIR(p->yours.st.st_mode);
 	struct stage_source from = {
-		.file = text ? NULL : &p->theirs,
+		.file = text ? NULL : file,
 		.text = text,
 		.mode = (p->theirs.st.st_mode & S_IFMT) | p->mode,
 		.old_dir = old ? p->yours.dir : -1,
@@ -387,6 +395,12 @@ static int plan_put(struct plan *p, const struct text *text, struct warren_error
 	}
 	r = r < 0 ? r : stage_file(p->a, op, &from);
 	return r < 0 ? plan_error(p, r, err) : 1;
+}
+
+/* Stage @text, or the sandbox's file. */
+static int plan_put(struct plan *p, const struct text *text, struct warren_error *err)
+{
+	return plan_stage(p, &p->theirs, text, err);
 }
 
 /*
@@ -629,7 +643,6 @@ static int plan_by_kind(struct plan *p, struct warren_error *err)
 	if (!S_ISREG(c->new_mode) && !S_ISLNK(c->new_mode))
 		return plan_error(p, -EPERM, err);
 	if (c->from) {
-		close_p(&p->yours.dir);
 		r = plan_remove(p, c->from, err);
 		close_p(&p->yours.dir);
 		p->yours = (struct change_at){ .dir = -1 };

@@ -101,6 +101,8 @@ int changes_walk(struct work *w, int upper, int hide, int lower, unsigned flags,
 bool known_touched(struct work *w, const char *path, const struct stat *st);
 /* The file at @path was written by an accept. known_save() stores that. */
 int known_add(struct work *w, const char *path, const struct stat *st);
+/* An accept removed another name of the file. */
+int known_add_inode(struct work *w, const struct stat *st);
 int known_save(struct work *w);
 /*
  * Get the mode of a file or directory of the lower directory, with the type, before the

@@ -5,7 +5,8 @@
  * A file with a ctime before the start has not changed, if the clocks of both filesystems
  * are the same: the clock of a remote one may be late. Files that an accept wrote are
  * newer; so their inode, ctime and size are kept in <work>/known. The sandbox cannot set
- * a ctime.
+ * a ctime. If an accept replaces or removes one name of a file, the ctime that its other
+ * names have changes as well; so that is kept for the inode, as "/<inode>".
  *
  * Modes are kept, too: that of a file or directory when it was last known to be unchanged
  * by the user. It is what both sides' changes of the mode are compared with. The ctime of
@@ -164,6 +165,20 @@ int known_add(struct work *w, const char *path, const struct stat *st)
 	return k ? known_append_stat(k, path, st) : -ENOMEM;
 }
 
+/* No path of a project begins with "/". */
+static void known_inode_path(const struct stat *st, char ret[24])
+{
+	(void)snprintf(ret, 24, "/%llu", (unsigned long long)st->st_ino);
+}
+
+int known_add_inode(struct work *w, const struct stat *st)
+{
+	char path[24];
+
+	known_inode_path(st, path);
+	return known_add(w, path, st);
+}
+
 int known_save(struct work *w)
 {
 	struct work_known *k = known_load(w);
@@ -197,12 +212,21 @@ static const struct known_file *known_find(struct work *w, const char *path)
 	return bsearch(&key, k->v, k->n, sizeof(*k->v), known_compare);
 }
 
-static bool known_has(struct work *w, const char *path, const struct stat *st)
+static bool known_is(const struct known_file *f, const struct stat *st)
 {
-	const struct known_file *f = known_find(w, path);
-
 	return f && f->ino == st->st_ino && f->ctime_ns == stat_ctime_ns(st) &&
 	       f->size == (uint64_t)st->st_size;
+}
+
+/* The file, or another name of it. */
+static bool known_has(struct work *w, const char *path, const struct stat *st)
+{
+	char inode[24];
+
+	if (known_is(known_find(w, path), st))
+		return true;
+	known_inode_path(st, inode);
+	return !S_ISDIR(st->st_mode) && known_is(known_find(w, inode), st);
 }
 
 /*
@@ -252,9 +276,9 @@ mode_t known_mode(struct work *w, const char *path, const struct stat *st)
 	/* The lower directory is a copy, which the user does not change. */
 	if (w->mode == WORK_COPY || !known_is_newer(w, st))
 		return st->st_mode;
-	f = known_find(w, path);
-	if (f && !S_ISDIR(st->st_mode) && known_has(w, path, st))
+	if (!S_ISDIR(st->st_mode) && known_has(w, path, st))
 		return st->st_mode;
+	f = known_find(w, path);
 	return f && (f->mode & S_IFMT) == (st->st_mode & S_IFMT) ? (mode_t)f->mode : 0;
 }
 

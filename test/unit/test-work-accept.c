@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -718,6 +719,27 @@ TEST(files_that_deny_access_are_accepted)
 	}
 	EQ(waitpid(pid, &status, 0), pid);
 	EQ(status, 0);
+	end();
+}
+
+/* The number of descriptors does not depend on that of the changes. */
+TEST(many_changes_need_few_descriptors)
+{
+	AUTO_WORK struct work *w = NULL;
+	const struct rlimit few = { 64, 64 };
+
+	begin();
+	shell("cd p && mkdir d t u && for i in $(seq 100); do echo $i >d/$i; echo $i >r$i; echo x >m$i; "
+	      "echo t >t/$i; mkdir u/$i; echo v >u/$i/v; done");
+	w = start();
+	upper(w,
+	      "mkdir t u && for i in $(seq 100); do mknod r$i c 0 0; echo $i >s$i; echo y >m$i; "
+	      "mkdir t/$i; echo in >t/$i/in; echo file >u/$i; done; mknod d c 0 0");
+	EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	EQ(accept_paths(w, NULL), 0);
+	OK(result.accepted >= 500);
+	STREQ(left(w), "");
+	shell("cd p && test ! -e d -a $(cat s7) = 7 -a ! -e r7 -a $(cat t/9/in) = in -a $(cat u/9) = file");
 	end();
 }
 
