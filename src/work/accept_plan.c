@@ -118,6 +118,19 @@ static int plan_dir_mode(const struct plan *p, const char *path, mode_t *ret)
 	return 0;
 }
 
+/* Is there a link above @path that another change of this call removes? */
+static bool plan_removes_above(const struct plan *p, const char *path)
+{
+	for (const char *slash = strchr(path, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		AUTO_FREE char *above = strndup(path, (size_t)(slash - path));
+
+		if (above && ops_has(&p->a->ops, OP_REMOVE, above))
+			return true;
+	}
+	return false;
+}
+
 /* Directories above @path that the project does not have. */
 static int plan_parents(const struct plan *p, const char *path)
 {
@@ -136,7 +149,8 @@ static int plan_parents(const struct plan *p, const char *path)
 		if (r == 0 && S_ISDIR(st.st_mode))
 			return 0;
 		/* A file is in the way: another change of this call must remove it. */
-		if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+		if (r < 0 && r != -ENOENT && r != -ENOTDIR &&
+		    !(r == -ELOOP && plan_removes_above(p, copy)))
 			return r;
 		if (ops_has(&p->a->ops, OP_MKDIR, copy))
 			return 0;
@@ -613,6 +627,8 @@ static int plan_open(struct plan *p, struct warren_error *err)
 	int r = change_at_open(p->a->w->project_fd, p->c->path, &p->yours);
 
 	p->yours_exists = r == 0;
+	if (r == -ELOOP && plan_removes_above(p, p->c->path))
+		r = -ENOENT;
 	if (r < 0 && r != -ENOENT && r != -ENOTDIR)
 		return plan_error(p, r, err);
 	if (!p->c->new_mode)

@@ -73,6 +73,17 @@ bool change_is_set_id_only(const struct change *c)
 	       !((c->old_mode ^ c->new_mode) & 01777);
 }
 
+static bool change_mode_has_contents(mode_t mode)
+{
+	return S_ISREG(mode) || S_ISLNK(mode);
+}
+
+bool change_has_contents(const struct change *c)
+{
+	return change_mode_has_contents(c->old_mode) ||
+	       change_mode_has_contents(c->new_mode);
+}
+
 void change_done(struct change *c)
 {
 	free(c->path);
@@ -339,7 +350,7 @@ static int changes_count_lines(struct work *w, struct change *c, uint64_t *budge
 	int r;
 
 	if (c->tree || (c->guard & GUARD_DEVICE) || c->kind == CHANGE_RENAMED ||
-	    c->kind == CHANGE_MODE || S_ISDIR(c->old_mode) || S_ISDIR(c->new_mode))
+	    c->kind == CHANGE_MODE || !change_has_contents(c))
 		return 0;
 	c->binary = size > *budget;
 	if (c->binary)

@@ -81,6 +81,8 @@ struct changes {
 
 /* Would nothing be left of the change without the set-id bits? */
 bool change_is_set_id_only(const struct change *c);
+/* Is a file or a link on one of the sides? */
+bool change_has_contents(const struct change *c);
 /* Is it a file of a repository that says which commits there are? */
 bool change_is_ref(const struct change *c);
 
@@ -106,9 +108,10 @@ struct change_side {
 };
 
 /*
- * Read both sides of a change that is not .tree: the project's file as it is now (of a
- * renamed file, its old path), and the sandbox's. If the user has changed the file, too,
- * and the changes can be merged, the result is shown instead of the sandbox's file.
+ * Read both sides of a change that is not .tree; a directory does not exist there: the
+ * project's file as it is now (of a renamed file, its old path), and the sandbox's. If
+ * the user has changed the file, too, and the changes can be merged, the result is shown
+ * instead of the sandbox's file.
  */
 int change_contents(struct work *w, const struct change *c, struct change_side *ret_old,
 		    struct change_side *ret_new, struct warren_error *err) MUST_CHECK;

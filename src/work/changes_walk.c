@@ -55,6 +55,7 @@ struct walk_names {
 	const struct stat *upper, *lower; /* NULL: it does not exist */
 	unsigned guard;
 	mode_t inherit; /* set-id bits that it has from its directory */
+	bool replaces; /* CHANGE_TYPE lists it, so that it is not listed if it is empty */
 };
 
 /* ------------------------------------------------------------------- results */
@@ -343,7 +344,7 @@ static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
 	k->git_at = git_at;
 	k->ignored = ignored;
 	k->tracked = tracked;
-	if (r == 0 && n == 0 && !(old && new))
+	if (r == 0 && n == 0 && !(old && new) && !e->replaces)
 		r = changes_found(k, new ? CHANGE_ADDED : CHANGE_REMOVED, e, e->guard);
 	if (r == 0 && old && new && !search_collapsed(k))
 		r = search_note_mode(k, e);
@@ -401,7 +402,9 @@ static int search_removed(struct changes_walk *k, const struct walk_dirs *d,
 	const struct walk_dirs below = { -1, d->hide, d->lower, true, d->guard, 0 };
 	const struct walk_names gone = { .name = e->name,
 					 .lower = e->lower,
-					 .guard = d->guard };
+					 .guard = d->guard,
+					 .replaces = e->upper &&
+						     !stat_is_whiteout(e->upper) };
 
 	if (S_ISDIR(e->lower->st_mode))
 		return search_subdir(k, &below, &gone);
@@ -426,6 +429,7 @@ static int search_entry(struct changes_walk *k, const struct walk_dirs *d,
 		r = changes_found(k, CHANGE_TYPE, e, e->guard);
 		only = *e;
 		only.lower = NULL;
+		only.replaces = true;
 		return r < 0 ? r : search_subdir(k, d, &only);
 	}
 	return search_subdir(k, d, e);

@@ -2,6 +2,7 @@
 """review_world.py - a project, and works whose changes are made by scripts instead of sandboxes"""
 import contextlib
 import os
+import shutil
 import subprocess
 
 from checks import BUILD, WARREN, eq, ok, scratch
@@ -69,10 +70,21 @@ class Project:
         return [name for name in os.listdir(path) if name[0] != "."] if os.path.isdir(path) else []
 
 
+def remove_state(path):
+    """Another process may still remove the files of a work that has ended: then they vanish at the same time."""
+    for _ in range(100):
+        with contextlib.suppress(FileNotFoundError):
+            return shutil.rmtree(path)
+    return shutil.rmtree(path)
+
+
 @contextlib.contextmanager
 def project():
     with scratch() as d:
-        yield Project(d)
+        try:
+            yield Project(d)
+        finally:
+            remove_state(f"{d}/state")
 
 
 def tree(top):

@@ -48,8 +48,7 @@ void choose_done(struct choose *c)
 
 static bool choose_is_text(const struct change_side *s)
 {
-	return !s->exists || (!s->large && (S_ISREG(s->mode) || S_ISLNK(s->mode)) &&
-			      !text_is_binary(s->text));
+	return !s->exists || (!s->large && !text_is_binary(s->text));
 }
 
 static int choose_find_hunks(struct choose_file *f, struct warren_error *err)

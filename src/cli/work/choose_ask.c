@@ -101,8 +101,9 @@ static void ask_put_sizes(const struct change *c, struct buf *out)
 
 	if (c->kind == CHANGE_MODE || c->kind == CHANGE_RENAMED)
 		return;
-	if (S_ISDIR(c->old_mode | c->new_mode))
-		buf_puts(out, "An empty directory\n");
+	if (!c->old_size && !c->new_size)
+		buf_puts(out, S_ISDIR(c->old_mode | c->new_mode) ? "An empty directory\n"
+								 : "No contents\n");
 	else
 		buf_printf(out, "Binary contents: %s -> %s\n",
 			   c->old_mode ? human_size(c->old_size, was) : "nothing",
@@ -138,10 +139,9 @@ static enum choose_step ask_view(const struct choose_ask *a)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = 0;
 
-	if (show_in_patch(a->f->change))
+	ask_put_headline(a, &out);
+	if (show_in_diff(a->f->change))
 		r = show_patch(a->c->work, a->f->change, &options, &out, &err);
-	else
-		ask_put_headline(a, &out);
 	keys_pause();
 	if (r == 0)
 		r = pager_show(&out, &err);

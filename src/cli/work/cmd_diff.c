@@ -64,11 +64,15 @@ static int diff_print_patches(struct work *w, const struct changes *changes,
 		.colors = o->patch ? NULL : show_colors(STDOUT_FILENO),
 	};
 	AUTO_BUF struct buf left_out = BUF_INIT(4096);
-	int r = show_patches(w, changes, o->ignored, &options, out, err);
+	int r;
 
+	if (!o->patch)
+		show_changes_rest(changes, o->ignored, show_width(STDOUT_FILENO),
+				  options.colors, out);
+	r = show_patches(w, changes, o->ignored, o->patch, &options, out, err);
 	if (r < 0)
 		return r;
-	show_left_out(changes, &left_out);
+	show_left_out(changes, o->patch, &left_out);
 	if (left_out.len && !o->ignored)
 		message_say("diff", "%s", left_out.data);
 	return 0;

@@ -193,7 +193,9 @@ static int request_diff(struct request *q, struct warren_error *err)
 	AUTO_WORK struct work *w = NULL;
 	int r = request_find(q, 0, &w, &changes, err);
 
-	return r < 0 ? r : show_patches(w, &changes, q->ignored, &options, &q->out, err);
+	return r < 0 ? r
+		     : show_patches(w, &changes, q->ignored, true, &options, &q->out,
+				    err);
 }
 
 /* ------------------------------------------------------------------- decide */

@@ -245,8 +245,10 @@ static enum review_step review_key_view(struct review *v)
 	struct warren_error err = WARREN_ERROR_INIT;
 	int r = 0;
 
+	show_changes_rest(&v->changes, false, show_width(STDOUT_FILENO), options.colors,
+			  &out);
 	for (size_t i = 0; i < v->changes.n && r == 0; i++)
-		if (show_in_patch(&v->changes.v[i]) && !v->changes.v[i].ignored)
+		if (show_in_diff(&v->changes.v[i]) && !v->changes.v[i].ignored)
 			r = show_patch(v->d.work, &v->changes.v[i], &options, &out, &err);
 	keys_pause();
 	if (r == 0 && out.len)

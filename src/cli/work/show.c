@@ -50,9 +50,9 @@ bool show_is_repository(const struct change *c)
 	       (n == 4 || c->path[n - 5] == '/');
 }
 
-static bool show_side_in_patch(mode_t mode)
+static bool show_has_contents(mode_t mode)
 {
-	return !mode || S_ISREG(mode) || S_ISLNK(mode);
+	return S_ISREG(mode) || S_ISLNK(mode);
 }
 
 /* Return whether git refuses the path in a patch. */
@@ -66,20 +66,27 @@ static bool show_is_git_path(const char *path)
 	return false;
 }
 
-bool show_in_patch(const struct change *c)
+bool show_in_diff(const struct change *c)
 {
 	/* Of the mode, git knows only whether a file is executable. */
 	if (c->kind == CHANGE_MODE && !((c->old_mode ^ c->new_mode) & S_IXUSR))
 		return false;
-	return !c->tree && show_side_in_patch(c->old_mode) &&
-	       show_side_in_patch(c->new_mode) && (c->old_mode || c->new_mode) &&
-	       !show_is_git_path(c->path) && (!c->from || !show_is_git_path(c->from));
+	return !c->tree && change_has_contents(c) &&
+	       (!c->new_mode || S_ISDIR(c->new_mode) || show_has_contents(c->new_mode));
 }
 
+bool show_in_patch(const struct change *c)
+{
+	return show_in_diff(c) && !show_is_git_path(c->path) &&
+	       (!c->from || !show_is_git_path(c->from));
+}
+
+/* What is replaced by a file, or replaces one, may be a directory: git has no name for
+ * it, and shows only the file. */
 static struct unified_side show_side(const struct change_side *s, const char *path)
 {
 	return (struct unified_side){
-		.path = s->exists ? path : NULL,
+		.path = s->exists && show_has_contents(s->mode) ? path : NULL,
 		.mode = s->mode,
 		.text = s->text,
 	};
@@ -120,14 +127,16 @@ int show_patch(struct work *w, const struct change *c, const struct unified_opti
 	return unified_write(out, &a, &b, o, err);
 }
 
-int show_patches(struct work *w, const struct changes *changes, bool ignored,
+int show_patches(struct work *w, const struct changes *changes, bool ignored, bool patch,
 		 const struct unified_options *o, struct buf *out,
 		 struct warren_error *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < changes->n && r == 0; i++)
-		if (show_in_patch(&changes->v[i]) && (ignored || !changes->v[i].ignored))
+		if ((patch ? show_in_patch(&changes->v[i])
+			   : show_in_diff(&changes->v[i])) &&
+		    (ignored || !changes->v[i].ignored))
 			r = show_patch(w, &changes->v[i], o, out, err);
 	return r;
 }
@@ -260,10 +269,23 @@ static bool show_is_git_mode(mode_t mode)
 	       (S_ISDIR(mode) && (mode & 07777) == 0755);
 }
 
+static const char *show_type(mode_t mode)
+{
+	return S_ISREG(mode)   ? "file"
+	       : S_ISLNK(mode) ? "link"
+	       : S_ISDIR(mode) ? "directory"
+			       : "special file";
+}
+
 void show_mode(const struct change *c, struct buf *out)
 {
 	mode_t old = c->old_mode, new = c->new_mode;
 
+	if (c->kind == CHANGE_TYPE)
+		buf_printf(out, "%s -> %s%s", show_type(old), show_type(new),
+			   !show_is_git_mode(new) || (S_ISREG(new) && (new &S_IXUSR))
+				   ? ", "
+				   : "");
 	if (old && new && (old & S_IFMT) == (new &S_IFMT)) {
 		if (old == new)
 			return;
@@ -313,8 +335,8 @@ static void show_row(const struct change *c, const struct show_sums *sums, size_
 		buf_puts(out, "binary ");
 		show_sizes(c, out);
 		show_mode_after(c, ", ", out);
-	} else if (S_ISDIR(c->new_mode | c->old_mode)) {
-		buf_puts(out, "directory");
+	} else if (!change_has_contents(c)) {
+		buf_puts(out, show_type(c->new_mode ? c->new_mode : c->old_mode));
 		show_mode_after(c, ", ", out);
 	} else if (c->kind == CHANGE_MODE) {
 		show_mode(c, out);
@@ -359,11 +381,11 @@ static void show_one_line(const struct change *c, struct buf *out)
 	buf_puts(out, "\n");
 }
 
-void show_stat(const struct changes *changes, unsigned width,
-	       const struct unified_colors *colors, struct buf *out)
+static void show_rows(const struct changes *changes, unsigned width,
+		      const struct unified_colors *colors, struct buf *out)
 {
 	struct show_sums sums = show_add_up(changes);
-	size_t names = show_name_width(changes, width), total = 0;
+	size_t names = show_name_width(changes, width);
 
 	for (size_t i = 0; i < changes->n; i++)
 		if (!changes->v[i].ignored && !changes->v[i].tree)
@@ -371,6 +393,20 @@ void show_stat(const struct changes *changes, unsigned width,
 	for (size_t i = 0; i < changes->n; i++)
 		if (changes->v[i].ignored || changes->v[i].tree)
 			show_one_line(&changes->v[i], out);
+	if (changes->n_skipped)
+		buf_printf(out,
+			   " %zu directories are too deep or cannot be read, and are "
+			   "not shown\n",
+			   changes->n_skipped);
+}
+
+void show_stat(const struct changes *changes, unsigned width,
+	       const struct unified_colors *colors, struct buf *out)
+{
+	struct show_sums sums = show_add_up(changes);
+	size_t total = 0;
+
+	show_rows(changes, width, colors, out);
 	for (size_t i = 0; i < CHANGE_KIND_MAX; i++) {
 		if (sums.n[i])
 			buf_printf(out, "%s%zu %s", total ? ", " : " ", sums.n[i],
@@ -380,21 +416,50 @@ void show_stat(const struct changes *changes, unsigned width,
 	if (total)
 		buf_printf(out, "; %zu lines added, %zu removed\n", sums.lines_added,
 			   sums.lines_removed);
-	if (changes->n_skipped)
-		buf_printf(out,
-			   " %zu directories are too deep or cannot be read, and are "
-			   "not shown\n",
-			   changes->n_skipped);
 }
 
-void show_left_out(const struct changes *changes, struct buf *out)
+/* Is there something that the difference does not show? */
+static bool show_has_rest(const struct change *c)
+{
+	const mode_t old = c->old_mode, new = c->new_mode;
+
+	if (!show_in_diff(c) || S_ISDIR(new))
+		return true;
+	return new && !show_is_git_mode(new) &&
+	       (!old || (old & S_IFMT) != (new &S_IFMT) || ((old ^ new) & 07777));
+}
+
+void show_changes_rest(const struct changes *changes, bool ignored, unsigned width,
+		       const struct unified_colors *colors, struct buf *out)
+{
+	struct changes rest = { .n_skipped = changes->n_skipped };
+
+	rest.v = calloc(changes->n + 1, sizeof(*rest.v));
+	if (!rest.v) {
+		out->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < changes->n; i++)
+		if (show_has_rest(&changes->v[i]) &&
+		    (ignored || !changes->v[i].ignored) &&
+		    !show_is_repository(&changes->v[i]))
+			rest.v[rest.n++] = changes->v[i]; /* borrowed */
+	if (rest.n || rest.n_skipped) {
+		buf_puts(out, "The differences do not show all of these changes:\n");
+		show_rows(&rest, width, colors, out);
+		buf_puts(out, "\n");
+	}
+	free(rest.v);
+}
+
+void show_left_out(const struct changes *changes, bool patch, struct buf *out)
 {
 	size_t ignored = 0, others = 0;
 
 	for (size_t i = 0; i < changes->n; i++)
 		if (changes->v[i].ignored)
 			ignored += changes->v[i].tree ? changes->v[i].n_files : 1;
-		else if (!show_in_patch(&changes->v[i]) &&
+		else if (patch && !show_in_patch(&changes->v[i]) &&
 			 !show_is_repository(&changes->v[i]))
 			others++;
 	if (ignored)
@@ -431,7 +496,8 @@ static void show_json_mode(struct json *j, const char *key, mode_t mode)
 {
 	char text[16];
 
-	(void)snprintf(text, sizeof(text), "%06o", mode);
+	/* The permissions of a link mean nothing: git has none for it. */
+	(void)snprintf(text, sizeof(text), "%06o", S_ISLNK(mode) ? S_IFLNK : mode);
 	json_str(j, key, mode ? text : NULL);
 }
 

@@ -15,7 +15,9 @@ const struct unified_colors *show_colors(int fd);
 /* The width of the terminal at @fd, or 80. */
 unsigned show_width(int fd);
 
-/* Return whether a patch can contain the change: that of a file or a link. */
+/* Return whether the change has a difference: that of a file or a link. */
+bool show_in_diff(const struct change *c);
+/* Return whether a patch can contain that: git refuses paths in ".git". */
 bool show_in_patch(const struct change *c);
 /* Return whether this is the directory of a repository (".git"). */
 bool show_is_repository(const struct change *c);
@@ -23,8 +25,8 @@ bool show_is_repository(const struct change *c);
 /* Append the difference of a change as `git diff` shows it. */
 int show_patch(struct work *w, const struct change *c, const struct unified_options *o,
 	       struct buf *out, struct warren_error *err) MUST_CHECK;
-/* Append the differences of all changes that a patch can contain. */
-int show_patches(struct work *w, const struct changes *changes, bool ignored,
+/* Append the differences of all changes; @patch: of those that a patch can contain. */
+int show_patches(struct work *w, const struct changes *changes, bool ignored, bool patch,
 		 const struct unified_options *o, struct buf *out,
 		 struct warren_error *err) MUST_CHECK;
 /* Append a table with a row for each change, and a line with sums, as `git diff --stat`.
@@ -33,13 +35,18 @@ void show_stat(const struct changes *changes, unsigned width,
 	       const struct unified_colors *colors, struct buf *out);
 /* Append a path for a person: in quotes, with escapes, if it has unusual characters. */
 void show_path(const char *path, struct buf *out);
-/* Append how the mode changed, or what it is, unless git has a name for it.
- */
+/* Append how the type and the mode changed, or the mode, unless git has a name for it. */
 void show_mode(const struct change *c, struct buf *out);
 /* Append "A\tpath" with the letter that git uses, or only the path. */
 void show_name(const struct change *c, bool status, struct buf *out);
-/* Append a line that says what was left out of a patch, if anything was. */
-void show_left_out(const struct changes *changes, struct buf *out);
+/*
+ * Append rows for the changes whose difference does not say everything, or that have
+ * none: directories, modes, and so on; with @ignored, also of files that are ignored.
+ */
+void show_changes_rest(const struct changes *changes, bool ignored, unsigned width,
+		       const struct unified_colors *colors, struct buf *out);
+/* Append a line that says what was left out of differences, or of a @patch for git. */
+void show_left_out(const struct changes *changes, bool patch, struct buf *out);
 void show_json(const struct change *c, struct json *j);
 /* Append all changes as one JSON object. */
 void show_changes_json(const struct work *w, const struct changes *changes,
