@@ -148,9 +148,8 @@ struct warren_mount {
 	bool read_only;
 	uint64_t size; /* bytes, for a tmpfs; 0: 64 MiB */
 	/*
-	 * A descriptor of the source (O_PATH is enough), which the caller keeps. The call
-	 * mounts exactly this file or directory, and fails with -ESTALE if .source no
-	 * longer refers to it. 0: mount whatever .source refers to at that time.
+	 * A descriptor of the source (O_PATH is enough), which the caller keeps: exactly
+	 * this file is mounted. -ESTALE: .source no longer refers to it. 0: none.
 	 */
 	int source_fd;
 	/*
@@ -163,12 +162,13 @@ struct warren_mount {
 	/*
 	 * Copy on write: the sandbox sees the directory .source, with .layers over it
 	 * (directories, the topmost first, NULL-terminated), and changes none of them.
-	 * Its changes go to the directory .writes; libwarren(3) describes it. NULL: no
-	 * copy on write. -EBUSY: another sandbox has .writes. -EOPNOTSUPP: the backend or
-	 * a filesystem cannot be used for this.
+	 * Its changes go to the directory .writes (libwarren(3)). -EBUSY: another sandbox
+	 * has it. -EOPNOTSUPP: the backend or a filesystem cannot be used for this.
 	 */
 	const char *writes;
 	const char *const *layers;
+	/* libwarren(3), "Directories of the host"; false: no file gets set-id bits. */
+	bool allow_set_id;
 };
 
 #define WARREN_LIMIT_MEMORY (1U << 0)

@@ -27,9 +27,9 @@ bool seccomp_available(void)
 	return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }
 
-int seccomp_load(struct warren_error *err)
+int seccomp_load_program(const struct sock_fprog *prog, struct warren_error *err)
 {
-	long r = SYS_3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+	long r = SYS_3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, prog);
 
 	switch (-r) {
 	case 0:
@@ -47,6 +47,11 @@ int seccomp_load(struct warren_error *err)
 	default:
 		return error_errno(err, (int)-r, "load the syscall filter");
 	}
+}
+
+int seccomp_load(struct warren_error *err)
+{
+	return seccomp_load_program(&program, err);
 }
 
 const struct sock_fprog *seccomp_program(void)

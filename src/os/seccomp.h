@@ -31,6 +31,17 @@ bool seccomp_available(void);
  */
 int seccomp_load(struct warren_error *err) MUST_CHECK;
 
+/*
+ * Put the calling thread under a second filter, which refuses to create files with
+ * set-id bits or to set these bits: for sandboxes that can write to directories of the
+ * machine (seccomp_set_id.c). Call this before seccomp_load().
+ */
+int seccomp_load_no_set_id(struct warren_error *err) MUST_CHECK;
+
+/* Put the calling thread under any filter; for the two functions above. */
+int seccomp_load_program(const struct sock_fprog *prog,
+			 struct warren_error *err) MUST_CHECK;
+
 /* The filter itself, for reports and tests. */
 const struct sock_fprog *seccomp_program(void);
 

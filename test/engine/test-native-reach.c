@@ -436,6 +436,36 @@ TEST(root_inside_creates_no_file_of_root_in_a_users_volume)
 	END();
 }
 
+/* Without a writable directory of the machine, it is possible. */
+TEST(a_client_creates_set_id_files_beside_a_read_only_volume)
+{
+	struct warren_mount m = { .source = make_volume("none", 1000),
+				  .target = "/v",
+				  .read_only = true };
+
+	BEGIN(.mounts = &m, .n_mounts = 1);
+	OK(open_file(sb, "/tmp/uid", O_WRONLY | O_CREAT, 04755, NULL) >= 0);
+	STREQ(sandbox_says(sb, "stat -c %a /tmp/uid"), "4755");
+	END();
+}
+
+/* The file worker opens files with openat2(2), whose mode the filter cannot see. */
+TEST(a_client_creates_no_set_id_file_in_a_volume)
+{
+	struct warren_mount m = { .source = make_volume("bits", 1000), .target = "/v" };
+	const int new = O_WRONLY | O_CREAT | O_EXCL;
+	struct stat st;
+
+	BEGIN(.mounts = &m, .n_mounts = 1);
+	EQ(open_file(sb, "/v/uid", new, 04755, NULL), -EPERM);
+	EQ(open_file(sb, "/v/gid", new, 02755, NULL), -EPERM);
+	EQ(stat(sandbox_path("bits/uid"), &st), -1);
+	OK(open_file(sb, "/v/sticky", new, 01755, NULL) >= 0);
+	EQ(stat(sandbox_path("bits/sticky"), &st), 0);
+	EQ(st.st_mode & 07777, 01755);
+	END();
+}
+
 TEST(a_read_only_volume_cannot_be_written)
 {
 	char *path = make_volume("ro", 0);

@@ -102,6 +102,8 @@ TEST(a_sandbox_from_a_prepared_part_is_like_any_other)
 		{ .source = dir, .target = "/work/here", .read_only = true },
 		{ .target = "/scratch", .size = 3 * MIB },
 	};
+	/* It has fewer capabilities, and one more filter. */
+	const struct warren_mount writable = { .source = dir, .target = "/work" };
 	const struct warren_spec specs[] = {
 		{ .durable = true, .hostname = "burrow" },
 		{ .durable = true,
@@ -120,6 +122,10 @@ TEST(a_sandbox_from_a_prepared_part_is_like_any_other)
 		  .hostname = "quiet",
 		  .network = WARREN_NETWORK_NONE,
 		  .read_only = true },
+		{ .durable = true,
+		  .hostname = "writable",
+		  .mounts = &writable,
+		  .n_mounts = 1 },
 		{ .durable = true,
 		  .hostname = "large",
 		  .memory = 64 * MIB,

@@ -14,6 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib/posture"))
 from harness import *  # noqa: F401,F403 pylint: disable=wildcard-import,unused-wildcard-import,wrong-import-position
+from set_id_attempts import ATTEMPTS, remains  # pylint: disable=wrong-import-position
 
 EXPECTED = json.loads(slurp(os.path.join(HERE, "expected.json")))
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -237,6 +238,27 @@ def no_mount_honours_set_user_id_or_devices():
                    f"devices work on {m['line']}")
             for target in ("/", "/usr"):
                 ok("ro" in [m for m in rows if m["target"] == target][0]["flags"], f"{target} is writable")
+
+
+@test
+def a_sandbox_that_can_write_to_the_machine_creates_no_set_id_files_or_capabilities():
+    python = need("python3")
+    with scratch() as d:
+        for name in ("v", "r"):
+            os.mkdir(f"{d}/{name}")
+        script = f"{d}/attempts.py"
+        with open(script, "w", encoding="utf-8") as f:
+            f.write(ATTEMPTS)
+        here = ("-v", f"{script}:/attempts.py:ro")
+        # Without a writable directory of the machine, all of it works, so the attempts are real.
+        ways = run(*here, "-v", f"{d}/r:/r:ro", "--", python, "/attempts.py", "/tmp").split()
+        ok({"openat", "fchmod", "fchmodat", "mknodat", "tmpfile", "group"} <= set(ways), f"the attempts: {ways}")
+        ok("openat2" in ways and "capability" in ways, f"the attempts: {ways}")
+        for place in ("/v", "/tmp"):
+            eq(run(*here, "-v", f"{d}/v:/v", "--", python, "/attempts.py", place), "", f"set in {place}")
+        eq(remains(f"{d}/v"), [])
+        eq(stat.S_IMODE(os.stat(f"{d}/v/plain").st_mode), 0o1751, "other bits")
+        eq(remains(f"{d}/r"), [])
 
 
 @test

@@ -18,6 +18,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import test, free_port, needs_root, eq, ok, ROOT  # pylint: disable=wrong-import-position
 from cli_world import WAIT, main  # pylint: disable=wrong-import-position
+from set_id_attempts import ATTEMPTS, remains  # pylint: disable=wrong-import-position
 from work_world import User, each_user, slurp, spill  # pylint: disable=wrong-import-position
 
 ODD = [b"-rf", b"a b", b"new\nline", b"\xff\xfe", b"'quote\"", b"$(id)", b"x" * 255, b"\x1b[31m"]
@@ -320,6 +321,17 @@ def bind_changes_the_project_itself(u):
     eq(u.works(), [])
     for words in (["--keep"], ["--name", "x"], ["--no-sync"]):
         u.work("true", options=["--mode", "bind", *words], status=125)
+
+
+@each_user
+def with_bind_no_program_gets_the_rights_of_the_projects_owner(u):
+    spill(f"{u.project}/attempts.py", ATTEMPTS)
+    os.mkdir(f"{u.project}/d")
+    eq(u.work("python3", "attempts.py", "d", options=["--mode", "bind"]).stdout, b"")
+    eq(remains(u.project), [])
+    eq(os.stat(f"{u.project}/d/plain").st_mode & 0o7777, 0o1751)
+    # In a work, the bits are a change that needs permission.
+    ok(b"fchmodat" in u.work("python3", "attempts.py", "/tmp", options=["--no-sync"]).stdout, "the attempts")
 
 
 @each_user

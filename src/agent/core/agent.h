@@ -304,6 +304,8 @@ long pseudo_file_replace(int fd, int flags);
  */
 long as_user(const struct proto_who *who);
 void as_self(const struct proto_who *who);
+/* Does a filter refuse set-id bits (os/seccomp_set_id.c)? It cannot see openat2(2)'s. */
+bool files_forbid_set_id(void);
 /*
  * Open @path with openat2(2): within the root if @at is AT_FDCWD, otherwise below the
  * directory @at.

@@ -58,6 +58,12 @@ void as_self(const struct proto_who *who)
 
 /* -------------------------------------------------------------------- path resolution */
 
+bool files_forbid_set_id(void)
+{
+	/* Without the filter, it is -EBADF. */
+	return SYS_2(SYS_fchmod, -1, S_ISUID) == -EPERM;
+}
+
 long files_resolve(int at, const char *path, int flags, uint32_t mode)
 {
 	struct open_how how = {
@@ -73,6 +79,8 @@ long files_resolve(int at, const char *path, int flags, uint32_t mode)
 		how.flags |= O_NONBLOCK | O_NOCTTY;
 	if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
 		how.mode = mode & 07777;
+	if ((how.mode & (S_ISUID | S_ISGID)) && files_forbid_set_id())
+		return -EPERM;
 	/*
 	 * While anything on the machine is renamed or mounted, the kernel may be unable
 	 * to check a ".." in the path, and returns -EAGAIN.

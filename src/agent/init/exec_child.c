@@ -21,8 +21,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -60,6 +62,33 @@ static const char *env_get(char **env, const char *name)
 }
 
 /*
+ * In a sandbox whose files may not get set-id bits (os/seccomp_set_id.c), make openat2(2)
+ * fail as on a kernel without it: it has its mode in memory, where a filter cannot read
+ * it.
+ */
+static long exec_child_forbid_set_id(void)
+{
+	static bool done;
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog prog = {
+		.len = sizeof(filter) / sizeof(*filter),
+		.filter = filter,
+	};
+	long r = 0;
+
+	/* Once: the search in PATH comes here for each directory. */
+	if (!done && files_forbid_set_id())
+		r = SYS_3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
+	done = done || r == 0;
+	return r;
+}
+
+/*
  * execve(2), unless the path leads through a magic link: /proc/self is this process,
  * which still runs init's program. Only -ELOOP counts here; execve(2) itself reports
  * other errors.
@@ -68,13 +97,14 @@ static long execute_file(const char *path, char **argv, char **env)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
 				.resolve = RESOLVE_NO_MAGICLINKS };
-	long fd = SYS_4(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	long fd = SYS_4(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)), r;
 
 	if (fd == -ELOOP)
 		return fd;
 	if (fd >= 0)
 		sys_close(fd);
-	return SYS_3(SYS_execve, path, argv, env);
+	r = exec_child_forbid_set_id();
+	return r < 0 ? r : SYS_3(SYS_execve, path, argv, env);
 }
 
 /* The search of execvp(3), without its fallback to a shell. */

@@ -22,6 +22,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
@@ -296,13 +297,23 @@ static int start_mounter(struct native_plan *p, struct warren_error *err)
 	return pid < 0 ? error_errno(err, -pid, "start a process for the mounts") : 0;
 }
 
-static int child_drop_capabilities(struct native_plan *p UNUSED, struct warren_error *err)
+/*
+ * A file with capabilities is as dangerous on the machine as one with set-id bits, and
+ * the kernel translates them into those of the owner of an id-mapped directory.
+ */
+static uint64_t child_caps(const struct native_plan *p)
+{
+	return p->no_set_id ? caps_kept & ~(1ULL << CAP_SETFCAP) : caps_kept;
+}
+
+static int child_drop_capabilities(struct native_plan *p, struct warren_error *err)
 {
 	long r = SYS_2(SYS_prctl, PR_SET_DUMPABLE, 0);
 
 	if (r == 0)
 		r = SYS_2(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);
-	return r < 0 ? error_errno(err, (int)-r, "prctl") : caps_reduce(caps_kept, err);
+	return r < 0 ? error_errno(err, (int)-r, "prctl")
+		     : caps_reduce(child_caps(p), err);
 }
 
 /*
@@ -310,7 +321,7 @@ static int child_drop_capabilities(struct native_plan *p UNUSED, struct warren_e
  * ambient, so that they survive the exec; init then drops them from that set. -EINVAL: an
  * ordinary user has no such id, and init stays root.
  */
-static int become_init_user(struct native_plan *p UNUSED, struct warren_error *err)
+static int become_init_user(struct native_plan *p, struct warren_error *err)
 {
 	long r = SYS_2(SYS_prctl, PR_SET_KEEPCAPS, 1);
 
@@ -325,7 +336,7 @@ static int become_init_user(struct native_plan *p UNUSED, struct warren_error *e
 			       ? 0
 			       : error_errno(err, EPERM, "stay root");
 	return r < 0 ? error_errno(err, (int)-r, "become init's user")
-		     : caps_hand_down(caps_kept, err);
+		     : caps_hand_down(child_caps(p), err);
 }
 
 static int tell_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
@@ -344,9 +355,11 @@ static int hear_of_maps(struct native_plan *p, struct warren_error *err UNUSED)
 	return 0;
 }
 
-static int child_load_filter(struct native_plan *p UNUSED, struct warren_error *err)
+static int child_load_filter(struct native_plan *p, struct warren_error *err)
 {
-	return seccomp_load(err);
+	int r = p->no_set_id ? seccomp_load_no_set_id(err) : 0;
+
+	return r < 0 ? r : seccomp_load(err);
 }
 
 static int start_init(struct native_plan *p, struct warren_error *err)

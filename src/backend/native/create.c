@@ -565,8 +565,10 @@ int create_describe(struct create_op *m, struct warren_error *err UNUSED)
 	else
 		backend_enforce(b, "ids", n->subuid.count > 0,
 				"%u besides the caller's own", n->subuid.count);
-	backend_enforce(b, "capabilities", true, "11 for root inside, none for others");
-	backend_enforce(b, "seccomp", true, "allowlist, native calls only");
+	backend_enforce(b, "capabilities", true, "%d for root inside, none for others",
+			m->plan->no_set_id ? 10 : 11);
+	backend_enforce(b, "seccomp", true, "allowlist, native calls only%s",
+			m->plan->no_set_id ? ", no set-id bits" : "");
 	backend_enforce(b, "no_new_privs", true, "set");
 	backend_enforce(b, "network", true, "%s", spec_network_text(m->spec->network));
 	if (m->limits.memory)
@@ -759,6 +761,11 @@ int native_create(void *state, const struct warren_spec *spec,
 	if (spec->restore && spec->id && durable_clear(n, spec->id, err) < 0)
 		return -err->code;
 	part = spec->durable ? prepared_take(n, spec->id) : NULL;
+	/* init of a prepared part runs already, and without this filter. */
+	if (part && native_forbids_set_id(spec)) {
+		prepared_end(part);
+		part = NULL;
+	}
 	if (part) {
 		r = prepared_finish(part, spec, ret_sandbox, err);
 		/*
@@ -771,6 +778,7 @@ int native_create(void *state, const struct warren_spec *spec,
 	r = create_op_begin(&m, n, spec->id, err);
 	if (r < 0)
 		return r;
+	m.plan->no_set_id = native_forbids_set_id(spec);
 	m.plan->inject = n->inject.step - (int)ARRAY_SIZE(steps);
 	m.plan->crash = n->inject.crash;
 	r = create_op_hear_child(&m, create_op_run(&m, steps, ARRAY_SIZE(steps), 1, err),

@@ -163,6 +163,8 @@ struct native_plan {
 	bool restores; /* the next one is the directory of saved files */
 	int saved;     /* that directory, in the creator; -1: none */
 	bool part;     /* a prepared sandbox: init starts before the root is mounted */
+	/* No file may get set-id bits or capabilities (native_forbids_set_id()). */
+	bool no_set_id;
 	int stage; /* prepared sandbox: socket for commands to the process that mounts */
 	int control;
 	int listener; /* durable sandbox: listener for init; -1: none */
@@ -249,6 +251,11 @@ int native_undo(struct native *n, struct native_sandbox *sandbox,
 void native_forget(struct native_sandbox *sandbox);
 
 /* plan.c */
+/*
+ * Can a sandbox with this spec write to a directory of the machine that others may reach?
+ * Then it creates no files with set-id bits or capabilities.
+ */
+bool native_forbids_set_id(const struct warren_spec *spec);
 void take_forget_host(struct native *n);
 /*
  * Check the limit @pids. -EINVAL: it is more than half of the processes that all
@@ -264,6 +271,8 @@ struct native_prepared *prepared_take(struct native *n, const char *id);
 /* Turn @part into a sandbox and free @part. -EPIPE: it had died; @err is not set then. */
 int prepared_finish(struct native_prepared *part, const struct warren_spec *spec,
 		    struct backend_sandbox **ret_sandbox, struct warren_error *err);
+/* Destroy @part, which the caller has taken. */
+void prepared_end(struct native_prepared *part);
 /* Destroy up to @n prepared sandboxes, the oldest first; return how many. */
 size_t prepared_drop(void *state, size_t n);
 

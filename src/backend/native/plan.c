@@ -441,3 +441,15 @@ int take_user(struct create_op *m, struct warren_error *err)
 				 user, sandbox->user.uid, sandbox->user.gid, NATIVE_IDS);
 	return 0;
 }
+
+bool native_forbids_set_id(const struct warren_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_mounts; i++) {
+		const struct warren_mount *m = &spec->mounts[i];
+
+		if (m->source && !m->volume && !m->writes && !m->read_only &&
+		    !m->allow_set_id)
+			return true;
+	}
+	return false;
+}

@@ -147,6 +147,14 @@ size_t prepared_drop(void *state, size_t n)
 	return done;
 }
 
+void prepared_end(struct native_prepared *part)
+{
+	if (part->m.sandbox->pidfd >= 0)
+		(void)pidfd_send_signal(part->m.sandbox->pidfd, SIGKILL, NULL, 0);
+	create_op_end(&part->m, -ECANCELED);
+	free(part);
+}
+
 /* --------------------------------------------------------------- completion of a part */
 
 static const char *prepared_put_text(struct native_plan *p, size_t *used, const char *s)
