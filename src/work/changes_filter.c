@@ -12,14 +12,14 @@
 
 /* ------------------------------------------------------------------- ignored */
 
-static int ignore_filter_add(struct ignore_filter *f, int dir, const char *path)
+static int ignore_filter_read(struct gitignore *rules, int dir, const char *path)
 {
 	AUTO_FREE char *text = NULL;
 	size_t n;
 
 	if (work_file_read_at(dir, path, GITIGNORE_SIZE_MAX, &text, &n) < 0)
 		return 0;
-	return gitignore_parse(&f->levels[f->n - 1].rules, text, n);
+	return gitignore_parse(rules, text, n);
 }
 
 int ignore_filter_begin(struct ignore_filter *f, struct work *w)
@@ -30,7 +30,8 @@ int ignore_filter_begin(struct ignore_filter *f, struct work *w)
 	r = git_named_read(w->project, &f->named);
 	if (r < 0)
 		return r;
-	return ignore_filter_add(f, w->project_fd, ".git/info/exclude");
+	return ignore_filter_read(&f->levels[0].rules, w->project_fd,
+				  ".git/info/exclude");
 }
 
 void ignore_filter_done(struct ignore_filter *f)
@@ -43,32 +44,49 @@ void ignore_filter_done(struct ignore_filter *f)
 
 int ignore_filter_enter(struct ignore_filter *f, size_t at, int upper, int lower)
 {
+	struct ignore_level *l = &f->levels[f->n++];
 	struct stat st;
+	int r = 0;
 
-	f->levels[f->n++] = (struct ignore_level){ .at = at };
-	if (upper >= 0 && fstatat(upper, ".gitignore", &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return S_ISREG(st.st_mode) ? ignore_filter_add(f, upper, ".gitignore")
-					   : 0;
-	return lower >= 0 ? ignore_filter_add(f, lower, ".gitignore") : 0;
+	*l = (struct ignore_level){ .at = at };
+	l->differs =
+		upper >= 0 && fstatat(upper, ".gitignore", &st, AT_SYMLINK_NOFOLLOW) == 0;
+	f->n_differ += l->differs;
+	if (l->differs && S_ISREG(st.st_mode))
+		r = ignore_filter_read(&l->rules, upper, ".gitignore");
+	if (r == 0 && lower >= 0)
+		r = ignore_filter_read(l->differs ? &l->own : &l->rules, lower,
+				       ".gitignore");
+	return r;
 }
 
 void ignore_filter_leave(struct ignore_filter *f)
 {
-	gitignore_done(&f->levels[--f->n].rules);
+	struct ignore_level *l = &f->levels[--f->n];
+
+	f->n_differ -= l->differs;
+	gitignore_done(&l->rules);
+	gitignore_done(&l->own);
 }
 
-bool ignore_filter_has(const struct ignore_filter *f, const char *path, bool is_dir)
+static bool ignore_filter_says(const struct ignore_filter *f, bool own, const char *path,
+			       bool is_dir)
 {
 	for (size_t i = f->n; i-- > 0;) {
-		int r = f->levels[i].rules.n > 0
-				? gitignore_match(&f->levels[i].rules,
-						  path + f->levels[i].at, is_dir)
-				: -1;
+		const struct ignore_level *l = &f->levels[i];
+		const struct gitignore *rules = own && l->differs ? &l->own : &l->rules;
+		int r = rules->n > 0 ? gitignore_match(rules, path + l->at, is_dir) : -1;
 
 		if (r >= 0)
 			return r > 0;
 	}
 	return false;
+}
+
+bool ignore_filter_has(const struct ignore_filter *f, const char *path, bool is_dir)
+{
+	return ignore_filter_says(f, false, path, is_dir) ||
+	       (f->n_differ > 0 && ignore_filter_says(f, true, path, is_dir));
 }
 
 bool ignore_filter_tracked(struct ignore_filter *f, const char *path)

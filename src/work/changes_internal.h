@@ -18,15 +18,21 @@
 /* ------------------------------------------------------------ changes_filter.c */
 
 struct ignore_level {
-	struct gitignore rules;
+	struct gitignore rules; /* of the directory as the sandbox left it */
+	struct gitignore own; /* the user's, if .differs; otherwise, they are the same */
+	bool differs;
 	size_t at; /* length of the directory's path, with the "/" */
 };
 
-/* Which paths are ignored, for a walk that goes through the tree depth first. */
+/*
+ * Which paths are ignored, for a walk that goes through the tree depth first: those that
+ * the user's .gitignore files or the sandbox's say. A sandbox that empties a .gitignore
+ * must not get files accepted that the user has it for, such as keys and dependencies.
+ */
 struct ignore_filter {
 	struct work *w;
 	struct ignore_level levels[CHANGES_DEPTH_MAX + 2];
-	size_t n;
+	size_t n, n_differ;
 	bool index_read;
 	struct git_index index; /* of the user's repository */
 	struct git_named named;
@@ -36,8 +42,8 @@ struct ignore_filter {
 int ignore_filter_begin(struct ignore_filter *f, struct work *w);
 void ignore_filter_done(struct ignore_filter *f);
 /*
- * Enter a directory, whose path has @at bytes: its .gitignore is in @upper or @lower (-1:
- * none). Each call needs an ignore_filter_leave().
+ * Enter a directory, whose path has @at bytes: its .gitignore is in @lower, and if the
+ * sandbox changed it, in @upper (-1: none). Each call needs an ignore_filter_leave().
  */
 int ignore_filter_enter(struct ignore_filter *f, size_t at, int upper, int lower);
 void ignore_filter_leave(struct ignore_filter *f);

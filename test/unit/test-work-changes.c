@@ -103,6 +103,43 @@ TEST(ignored_files_and_repositories_are_one_line)
 	end();
 }
 
+/* The user's .gitignore files count, too: the sandbox must not choose what is ignored. */
+TEST(a_sandbox_that_changes_gitignore_files_gets_no_ignored_files_accepted)
+{
+	static const char *const ways[] = {
+		"echo >.gitignore; echo '!*.key' >d/.gitignore",
+		"rm .gitignore d/.gitignore",
+		"mv .gitignore x; rm x; mkdir .gitignore; rm -r d; mkdir d",
+		"printf '!*\n!*.key\n!node_modules\n!*.log\n' | tee .gitignore >d/.gitignore",
+		"ln -sf /dev/null .gitignore; ln -sf x d/.gitignore",
+	};
+
+	NEED_MOUNTS();
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct work *w;
+		AUTO_FREE char *all = NULL;
+
+		begin();
+		git("init -q . && printf 'node_modules\n*.key\n' >.gitignore && mkdir d && "
+		    "echo '*.log' >d/.gitignore && git add -A && git commit -qm one");
+		w = start();
+		inside(w, "%s", ways[i]);
+		inside(w,
+		       "mkdir node_modules; touch node_modules/x a.key d/a.log d/b.key b.log");
+		all = strdup(list(w, 0));
+		OK(all && strstr(all, "Ai a.key|") && strstr(all, "Ai* node_modules|"));
+		OK(strstr(all, "Ai d/a.log|") && strstr(all, "Ai d/b.key|"));
+		OK(strstr(all, "|A b.log|"));
+		/* What the sandbox ignores is left out as well. */
+		inside(w, "rm -rf .gitignore; echo b.log >.gitignore");
+		free(all);
+		all = strdup(list(w, 0));
+		OK(all && strstr(all, "Ai a.key|") && strstr(all, "|Ai b.log|"));
+		w = work_close(w);
+		end();
+	}
+}
+
 TEST(what_git_executes_needs_permission)
 {
 	AUTO_WORK struct work *w = NULL;
