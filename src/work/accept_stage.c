@@ -134,13 +134,13 @@ static bool stage_is_kept(const char *name)
 static int stage_attributes(const struct stage_source *from, int to)
 {
 	static char names[XATTR_LIST_MAX], value[XATTR_SIZE_MAX];
-	AUTO_CLOSE int old = openat(from->old_dir, from->old_name,
-				    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	AUTO_CLOSE int old = beneath_file(from->old_dir, from->old_name, &st);
 	ssize_t n;
 
 	/* A link has none. */
 	if (old < 0)
-		return errno == ELOOP ? 0 : -errno;
+		return old == -EMEDIUMTYPE ? 0 : old;
 	n = flistxattr(old, names, sizeof(names));
 	if (n < 0)
 		return errno == EOPNOTSUPP ? 0 : -errno;

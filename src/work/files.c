@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "os/mount.h"
 #include "work/files_internal.h"
+#include "work/reach.h"
 
 #define BENEATH \
 	(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
@@ -39,8 +40,12 @@ int beneath_file(int dir, const char *name, struct stat *ret)
 	AUTO_CLOSE int fd = openat(
 		dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
-	if (fd < 0)
+	if (fd < 0 && errno != EACCES)
 		return errno == ELOOP || errno == ENXIO ? -EMEDIUMTYPE : -errno;
+	if (fd < 0)
+		fd = reach_open(dir, name);
+	if (fd < 0)
+		return fd;
 	if (fstat(fd, ret) < 0)
 		return -errno;
 	return S_ISREG(ret->st_mode) ? TAKE_FD(fd) : -EMEDIUMTYPE;

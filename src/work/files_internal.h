@@ -23,8 +23,8 @@ int beneath_dir(int root, const char *path, int flags);
  */
 int beneath_parent(int root, const char *path, const char **ret_name);
 /*
- * Open the regular file @name in @dir for reading, and get its status. -EMEDIUMTYPE: it
- * is something else.
+ * Open the regular file @name in @dir for reading, also if it is the user's and denies
+ * that (reach.h), and get its status. -EMEDIUMTYPE: it is something else.
  */
 int beneath_file(int dir, const char *name, struct stat *ret);
 /* Get the status of @path, without links; 0 or -errno. */

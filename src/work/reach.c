@@ -23,11 +23,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/macro.h"
 #include "os/ns.h"
 #include "os/tree_remove.h"
@@ -35,8 +37,9 @@
 #include "work/files_internal.h"
 #include "work/work_internal.h"
 
-#define REACH_MODE "user.warren.mode"
-#define REACH_MARK "reached" /* in the work's directory: files may have REACH_MODE */
+#define REACH_MODE     "user.warren.mode"
+#define REACH_OPEN_MAX 256       /* in a process: each takes a millisecond */
+#define REACH_MARK     "reached" /* in the work's directory: files may have REACH_MODE */
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
 static void reach_dir(int parent, const char *name, unsigned depth);
@@ -114,28 +117,37 @@ static void reach_dir(int parent, const char *name, unsigned depth)
 
 /* ------------------------------------------------------------- the user namespace */
 
-/* What the child does with @name in @dir: 0 or -errno. */
-typedef int reach_run(int dir, const char *name);
+/* What the child does with @name in @dir, with a socket or -1: 0 or -errno. */
+typedef int reach_run(int dir, const char *name, int sock);
 
-static int reach_changes(int writes, const char *name)
+static int reach_changes(int writes, const char *name, int sock UNUSED)
 {
 	reach_one(writes, name, 0);
 	return 0;
 }
 
-static int reach_tree_remove(int dir, const char *name)
+static int reach_tree_remove(int dir, const char *name, int sock UNUSED)
 {
 	return tree_remove(dir, dir, name);
 }
 
-_Noreturn static void reach_child(int begin, reach_run *run, int dir, const char *name)
+static int reach_send(int dir, const char *name, int sock)
+{
+	int fd = openat(dir, name,
+			O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd_send(sock, "", 1, &fd, 1);
+}
+
+_Noreturn static void reach_child(int begin, reach_run *run, int dir, const char *name,
+				  int sock)
 {
 	char byte;
 
 	if (read(begin, &byte, 1) != 1 || setresgid(0, 0, 0) < 0 ||
 	    setresuid(0, 0, 0) < 0)
 		_exit(1);
-	_exit(run(dir, name) < 0);
+	_exit(run(dir, name, sock) < 0);
 }
 
 static size_t reach_map(struct ns_map *map, const char *file, uint32_t own)
@@ -150,7 +162,7 @@ static size_t reach_map(struct ns_map *map, const char *file, uint32_t own)
 }
 
 /* Call @run as root of a user namespace: 0, or -EACCES if it failed. */
-static int reach_inside(reach_run *run, int dir, const char *name,
+static int reach_inside(reach_run *run, int dir, const char *name, int sock,
 			struct warren_error *err)
 {
 	struct ns_maps maps = { 0 };
@@ -160,14 +172,15 @@ static int reach_inside(reach_run *run, int dir, const char *name,
 
 	maps.n_uid = reach_map(maps.uid, "/etc/subuid", geteuid());
 	maps.n_gid = reach_map(maps.gid, "/etc/subgid", getegid());
-	if (maps.n_uid != maps.n_gid)
+	/* To open a file of the user, only the user must be mapped, which is faster. */
+	if (maps.n_uid != maps.n_gid || sock >= 0)
 		maps.n_uid = maps.n_gid = 1;
 	if (pipe2(begin, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
 	pid = ns_clone(CLONE_NEWUSER, NS_CGROUP_SAME, &pidfd);
 	if (pid == 0) {
 		(void)close(begin[1]);
-		reach_child(begin[0], run, dir, name);
+		reach_child(begin[0], run, dir, name, sock);
 	}
 	(void)close(begin[0]);
 	r = pid < 0 ? error_errno(err, -pid, "create a user namespace")
@@ -189,7 +202,7 @@ static int reach_locked(struct work *w, struct warren_error *err)
 		return error_errno(err, -r, "create '%s/%s'", w->dir, REACH_MARK);
 	if (writes < 0)
 		return error_errno(err, -writes, "open the changes");
-	r = reach_inside(reach_changes, writes, "upper", err);
+	r = reach_inside(reach_changes, writes, "upper", -1, err);
 	return r < 0 ? error_wrap(err, "the changes of work '%s' cannot be read", w->id)
 		     : 0;
 }
@@ -278,6 +291,30 @@ int reach_remove(int dir, const char *name)
 	int r = tree_remove(dir, dir, name);
 
 	return (r == -EACCES || r == -EPERM) && geteuid() != 0
-		       ? reach_inside(reach_tree_remove, dir, name, &ignored)
+		       ? reach_inside(reach_tree_remove, dir, name, -1, &ignored)
 		       : r;
+}
+
+int reach_open(int dir, const char *name)
+{
+	static unsigned opened;
+	struct warren_error ignored;
+	int ends[2], fd = -1, r;
+	size_t n = 1;
+	struct stat st;
+	char byte;
+
+	if (geteuid() == 0 || opened >= REACH_OPEN_MAX ||
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+	    st.st_uid != geteuid() || (st.st_mode & S_IRUSR))
+		return -EACCES;
+	opened++;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	r = reach_inside(reach_send, dir, name, ends[1], &ignored);
+	(void)close(ends[1]);
+	if (r == 0 && (fd_recv(ends[0], &byte, 1, &fd, &n, 0) != 1 || n != 1))
+		r = -EACCES;
+	(void)close(ends[0]);
+	return r < 0 ? -EACCES : fd;
 }

@@ -27,6 +27,13 @@ int reach_top(struct work *w, struct warren_error *err) MUST_CHECK;
 int reach_remove(int dir, const char *name);
 
 /*
+ * Open a regular file for reading that belongs to this user, but has a mode that denies
+ * it even to its owner: a sandbox, whose root is this user, can read it as well. A
+ * descriptor, or -EACCES.
+ */
+int reach_open(int dir, const char *name);
+
+/*
  * Set the mode in @st, the status of the sandbox's file @name in @dir, to that which it
  * had before work_reach() changed it.
  */

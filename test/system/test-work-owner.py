@@ -146,5 +146,25 @@ def the_work_is_resumed_and_removed(u, script):
     u.nothing_left()
 
 
+@test
+@needs_root
+def files_of_the_user_that_deny_access_are_compared_and_accepted():
+    for sub in (contextlib.nullcontext(), subordinate()):
+        for new in ("new", "longer than before"):
+            with sub if new == "new" else contextlib.nullcontext():
+                u = Owner()
+                try:
+                    os.chmod(f"{u.project}/a", 0)
+                    u.begin(f"cat a; echo {new} >a; echo new >d/b")
+                    shown = u.say("diff", "w").stdout
+                    ok(b"-old\n" in shown and b"+%s\n" % new.encode() in shown, f"{shown}")
+                    u.say("accept", "w")
+                    eq(os.stat(f"{u.project}/a").st_mode & 0o777, 0)
+                    eq((slurp(f"{u.project}/a"), slurp(f"{u.project}/d/b")), (f"{new}\n", "new\n"))
+                    u.nothing_left()
+                finally:
+                    u.done()
+
+
 if __name__ == "__main__":
     sys.exit(main())
