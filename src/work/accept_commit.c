@@ -17,6 +17,9 @@
 #include "work/accept_internal.h"
 #include "work/files_internal.h"
 
+/* How long an undo waits for directories that are not in their places. */
+#define UNDO_WAIT_MS 500
+
 void (*accept_step_hook)(const char *step);
 
 /* An operation, with the directory that it is about. */
@@ -397,6 +400,38 @@ static const char *undo_original(const struct commit_at *c)
 		       : NULL;
 }
 
+/* Was the operation done, or a part of it? A mode is not worth waiting for. */
+static bool undo_is_needed(const struct commit_at *c)
+{
+	struct stat st;
+
+	return undo_original(c) ||
+	       ((c->op->kind == OP_PUT || c->op->kind == OP_MKDIR) &&
+		c->op->new.ino &&commit_stat(c->staging, c->new_name, &st) == -ENOENT);
+}
+
+static bool undo_is_gone(int r)
+{
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV;
+}
+
+/*
+ * Open the directory of the operation. If another one or a link has taken its place, it
+ * may be back in a moment: wait, for at most *@naps milliseconds altogether.
+ */
+static int undo_open(int project, int staging, struct op *op, unsigned *naps,
+		     struct commit_at *ret)
+{
+	int r = commit_at_open(project, staging, op, ret);
+
+	while (undo_is_gone(r) && *naps > 0 && undo_is_needed(ret)) {
+		--*naps;
+		(void)usleep(1000);
+		r = commit_at_open(project, staging, op, ret);
+	}
+	return r;
+}
+
 /*
  * The directory of the operation was not created, or the user has moved or removed it. An
  * original goes to the nearest directory above that exists. 1: there was one, and @err
@@ -438,6 +473,9 @@ static int undo_elsewhere(int project, struct commit_at *c, struct warren_error 
 
 int commit_undo(struct work *w, int staging, struct ops *ops, struct warren_error *err)
 {
+	struct warren_error where = WARREN_ERROR_INIT;
+	unsigned naps = UNDO_WAIT_MS;
+	size_t elsewhere = 0;
 	int result = 0;
 	bool any = false;
 
@@ -449,10 +487,10 @@ int commit_undo(struct work *w, int staging, struct ops *ops, struct warren_erro
 		if (!commit_table[op->kind].undo)
 			continue;
 		accept_step("undo");
-		r = commit_at_open(w->project_fd, staging, op, &c);
-		if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV) {
-			r = undo_elsewhere(w->project_fd, &c, err);
-			result = r > 0 && result == 0 ? 1 : result;
+		r = undo_open(w->project_fd, staging, op, &naps, &c);
+		if (undo_is_gone(r)) {
+			r = undo_elsewhere(w->project_fd, &c, &where);
+			elsewhere += r > 0;
 		} else {
 			r = r < 0 ? r : commit_table[op->kind].undo(&c);
 			r = r < 0 ? r : undo_known(w, &c, &any);
@@ -464,7 +502,16 @@ int commit_undo(struct work *w, int staging, struct ops *ops, struct warren_erro
 	}
 	if (any && result >= 0 && known_save(w) < 0)
 		return error_set(err, EIO, "store the record of work '%s'", w->id);
-	return result;
+	if (result < 0 || elsewhere == 0)
+		return result;
+	*err = where;
+	if (elsewhere > 1)
+		(void)error_set(err, ESTALE,
+				"%.300s; %zu other%s kept in the same way, as files with "
+				"'.original-' and a number at the end of the name",
+				where.msg, elsewhere - 1,
+				elsewhere == 2 ? " is" : "s are");
+	return 1;
 }
 
 static int commit_fail(const struct op *op, int r, struct warren_error *err)
@@ -494,7 +541,7 @@ static int commit_fail(const struct op *op, int r, struct warren_error *err)
 
 int commit_ops(struct work *w, int staging, struct ops *ops, struct warren_error *err)
 {
-	struct warren_error undo;
+	struct warren_error undo = WARREN_ERROR_INIT, why = WARREN_ERROR_INIT;
 	AUTO_FREE size_t *next = NULL;
 
 	if (links_find(ops, &next) < 0)
@@ -513,11 +560,12 @@ int commit_ops(struct work *w, int staging, struct ops *ops, struct warren_error
 		if (r < 0) {
 			int undone = commit_undo(w, staging, ops, &undo);
 
-			(void)commit_fail(op, r, err);
+			(void)commit_fail(op, r, &why);
+			*err = why;
 			return undone == 0
 				       ? r
 				       : error_set(err, undone < 0 ? EUCLEAN : -r,
-						   "%.600s; %.300s", err->msg, undo.msg);
+						   "%.400s; %.500s", why.msg, undo.msg);
 		}
 		if (next[i])
 			links_follow(staging, op, &ops->v[next[i]]);

@@ -43,7 +43,7 @@ int beneath_file(int dir, const char *name, struct stat *ret)
 	if (fd < 0 && errno != EACCES)
 		return errno == ELOOP || errno == ENXIO ? -EMEDIUMTYPE : -errno;
 	if (fd < 0)
-		fd = reach_open(dir, name);
+		fd = reach_own_file(dir, name);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, ret) < 0)

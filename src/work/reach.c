@@ -295,7 +295,7 @@ int reach_remove(int dir, const char *name)
 		       : r;
 }
 
-int reach_open(int dir, const char *name)
+int reach_own_file(int dir, const char *name)
 {
 	static unsigned opened;
 	struct warren_error ignored;

@@ -31,7 +31,7 @@ int reach_remove(int dir, const char *name);
  * it even to its owner: a sandbox, whose root is this user, can read it as well. A
  * descriptor, or -EACCES.
  */
-int reach_open(int dir, const char *name);
+int reach_own_file(int dir, const char *name);
 
 /*
  * Set the mode in @st, the status of the sandbox's file @name in @dir, to that which it

@@ -384,10 +384,49 @@ TEST(originals_of_a_directory_that_moves_are_not_lost)
 		accept_step_hook = NULL;
 		OK(!fault);
 		EQ(strstr(err.msg, ".original-1") != NULL, i != 2);
+		EQ(strncmp(err.msg, "'z' was changed", 15), 0);
+		EQ(strstr(err.msg, "1 other") != NULL, i != 2);
 		shell("%s", all[i].check);
 		shell("test $(cat p/z) = user");
 		clean(w);
 	}
+	end();
+}
+
+/* A link takes the place of the directory, until some time after the undo begins. */
+static void exchange_for_a_while(const char *step)
+{
+	static bool back;
+
+	fault_at_commit(step);
+	if (strcmp(step, "undo") == 0 && !back) {
+		back = true;
+		shell("(sleep 0.1; rm p/d/src; mv p/d/src2 p/d/src) >/dev/null 2>&1 &");
+	}
+}
+
+TEST(a_directory_that_is_back_soon_is_undone_in_its_place)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	SKIP_UNLESS(geteuid() == 0, "creates whiteouts");
+	begin();
+	shell("mkdir -p p/d/src && echo a >p/d/src/a && echo c >p/d/src/c && echo z >p/z && "
+	      "cp -a p before");
+	w = start();
+	shell("cd '%s/writes/upper' && mkdir -p d/src && echo s >d/src/a && echo n >d/src/b && "
+	      "mknod d/src/c c 0 0 && echo s >d/src/n",
+	      w->dir);
+	fault = "mv p/d/src p/d/src2; ln -s src2 p/d/src";
+	fault_after = 3; /* c is removed, a and b are written */
+	accept_step_hook = exchange_for_a_while;
+	EQ(accept_paths(w, NULL), -ENOTDIR);
+	accept_step_hook = NULL;
+	OK(!fault && !strstr(err.msg, ".original"));
+	shell("diff -r --no-dereference before p");
+	clean(w);
+	EQ(accept_paths(w, NULL), 0);
+	shell("cd p/d/src && test $(cat a)$(cat b)$(cat n) = sns -a ! -e c");
 	end();
 }
 
