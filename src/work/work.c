@@ -496,6 +496,12 @@ int work_remove(struct work *removed, struct warren_error *err)
 	r = accept_recover(w, err);
 	if (r < 0 && journal)
 		return error_wrap(err, "work '%s' is not removed", w->id);
+	r = stage_remove(w);
+	if (r < 0)
+		return error_errno(err, -r,
+				   "work '%s' is not removed, because its temporary "
+				   "directory in '%s' cannot be removed",
+				   w->id, w->project);
 	/* It is not found without a record, even if the removal is interrupted. */
 	if (unlinkat(w->dir_fd, "record", 0) < 0 && errno != ENOENT)
 		return error_errno(err, errno, "remove work '%s'", w->id);

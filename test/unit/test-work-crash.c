@@ -571,6 +571,36 @@ TEST(a_journal_without_originals_has_nothing_to_undo)
 	end();
 }
 
+/* What was accepted could not be noted: nothing is lost if the work is removed. */
+TEST(a_work_that_cannot_be_completed_is_removed)
+{
+	struct work *w = NULL;
+	AUTO_FREE char *id = NULL;
+
+	begin();
+	shell("echo 1 >p/a");
+	w = start();
+	id = strdup(w->id);
+	shell("echo damaged >'%s/journal.done' && mkdir -m 700 p/.warren-%s && "
+	      "echo x >p/.warren-%s/n0",
+	      w->dir, id, id);
+	w = work_close(w);
+	OK(work_open(id, true, &w, &err) < 0);
+	EQ(work_open_to_remove(id, &w, &err), 0);
+	EQ(work_remove(TAKE_PTR(w), &err), 0);
+	shell("test \"$(ls -A p)\" = a && ! ls state/works | grep .");
+	/* A control: with originals that could be needed, it stays. */
+	w = start();
+	free(id);
+	id = strdup(w->id);
+	shell("echo damaged >'%s/journal' && mkdir -m 700 p/.warren-%s", w->dir, id);
+	w = work_close(w);
+	EQ(work_open_to_remove(id, &w, &err), 0);
+	OK(work_remove(TAKE_PTR(w), &err) < 0);
+	shell("test -e p/.warren-%s && ls state/works | grep -q .", id);
+	end();
+}
+
 TEST(a_damaged_journal_is_refused)
 {
 	static const char *const bad[] = {
