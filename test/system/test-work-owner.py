@@ -18,7 +18,7 @@ from cli_world import WAIT, main  # pylint: disable=wrong-import-position
 from work_world import UID, User, slurp, spill  # pylint: disable=wrong-import-position
 
 SUB = 2_100_000_000 + os.getpid() % 500 * 65536
-# What the sandbox does at the end to the directories, and whether all changes can be seen without more rights.
+# What the sandbox does at the end to the owners and modes of directories.
 DENIALS = ["chown -R 1000:1000 .", "chown 55 .", "chmod 555 .", "chmod 500 .", "chmod 0 .", "chown 55 .; chmod 700 .",
            "chown -R 55:55 d; chmod 700 d d/e; chmod 0 a", "chmod 0 d/e d .", "chown 55 d; chmod 1777 d"]
 SCRIPT = "echo new >a; rm gone; echo new >d/b; mkdir -p d/e; echo new >d/e/c; ln -s a l; "

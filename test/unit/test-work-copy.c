@@ -39,7 +39,7 @@ static void random_script(const char *name, unsigned steps)
 
 	OK(f);
 	for (unsigned i = 0; i < steps; i++) {
-		static const char *const modes[] = { "700", "755", "711", "644" };
+		static const char *const modes[] = { "700", "755", "711" };
 		char p[8], q[8];
 
 		random_path(p);
