@@ -68,6 +68,28 @@ static void json_piece_escape(struct json_piece *p, unsigned char c)
 			       6);
 }
 
+static void json_piece_unit(struct json_piece *p, uint32_t unit)
+{
+	json_piece_add(p,
+		       (const char[]){ '\\', 'u',
+				       hex_digit((unsigned char)(unit >> 12 & 15)),
+				       hex_digit((unsigned char)(unit >> 8 & 15)),
+				       hex_digit((unsigned char)(unit >> 4 & 15)),
+				       hex_digit((unsigned char)(unit & 15)) },
+		       6);
+}
+
+/* The output may go to a terminal: what would deceive there is escaped. */
+static void json_piece_char(struct json_piece *p, uint32_t c)
+{
+	if (c < 0x10000) {
+		json_piece_unit(p, c);
+		return;
+	}
+	json_piece_unit(p, 0xd800 + ((c - 0x10000) >> 10));
+	json_piece_unit(p, 0xdc00 + ((c - 0x10000) & 0x3ff));
+}
+
 /* Write a string in quotes. Long runs without escapes are common, so each is added as a
  * whole. */
 static void put_string(struct buf *out, const char *text, size_t size)
@@ -87,16 +109,19 @@ static void put_string(struct buf *out, const char *text, size_t size)
 			continue;
 		}
 		n = utf8_len(s + at, size - at);
-		if (n > 1) {
+		if (n > 1 && !utf8_deceives(s + at, n)) {
 			at += n;
 			continue;
 		}
 		json_piece_add(&p, s + from, at - from);
 		if (n == 0)
 			json_piece_add(&p, "\xef\xbf\xbd", 3);
+		else if (n > 1)
+			json_piece_char(&p, utf8_char(s + at, n));
 		else
 			json_piece_escape(&p, s[at]);
-		from = ++at;
+		at += n ? n : 1;
+		from = at;
 	}
 	json_piece_add(&p, s + from, size - from);
 	json_piece_add(&p, "\"", 1);

@@ -7,7 +7,8 @@
  *	json_close(&j, '}');
  *
  * A NULL key means an element of an array, or the top level. Bytes that are not UTF-8
- * become U+FFFD, so that the output is always valid JSON.
+ * become U+FFFD, so that the output is always valid JSON. Control characters, and those
+ * that are invisible or change the direction of text, are escaped (utf8_deceives()).
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H

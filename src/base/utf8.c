@@ -83,21 +83,74 @@ static uint32_t utf8_decode(const unsigned char *p, size_t n)
 	return c;
 }
 
-/* Control characters beyond ASCII, and characters that are invisible or move others. */
-bool utf8_deceives(const void *data, size_t n)
-{
-	const uint32_t c = utf8_decode(data, n);
-	static const struct {
-		uint32_t first, last;
-	} ranges[] = {
-		{ 0x80, 0x9f },       { 0xad, 0xad },     { 0x61c, 0x61c },
-		{ 0x180e, 0x180e },   { 0x200b, 0x200f }, { 0x2028, 0x202e },
-		{ 0x2060, 0x206f },   { 0xfeff, 0xfeff }, { 0xfff9, 0xfffb },
-		{ 0xe0000, 0xe0fff },
-	};
+struct utf8_range {
+	uint32_t first, last;
+};
 
-	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
-		if (c >= ranges[i].first && c <= ranges[i].last)
+static bool utf8_is_in(uint32_t c, const struct utf8_range *v, size_t n)
+{
+	for (size_t i = 0; i < n && c >= v[i].first; i++)
+		if (c <= v[i].last)
 			return true;
 	return false;
+}
+
+uint32_t utf8_char(const void *data, size_t n)
+{
+	return utf8_decode(data, n);
+}
+
+/*
+ * In order: all of Unicode's Default_Ignorable_Code_Point (with those that it reserves)
+ * and Bidi_Control, the C1 control characters, and what fonts show as nothing or as
+ * another line.
+ */
+bool utf8_deceives(const void *data, size_t n)
+{
+	static const struct utf8_range ranges[] = {
+		{ 0x80, 0x9f },       /* C1 */
+		{ 0xad, 0xad },       /* soft hyphen */
+		{ 0x34f, 0x34f },     /* combining grapheme joiner */
+		{ 0x61c, 0x61c },     /* Arabic letter mark */
+		{ 0x115f, 0x1160 },   /* Hangul fillers */
+		{ 0x17b4, 0x17b5 },   /* Khmer inherent vowels */
+		{ 0x180b, 0x180f },   /* Mongolian selectors and separator */
+		{ 0x200b, 0x200f },   /* zero width, direction */
+		{ 0x2028, 0x202e },   /* line and paragraph, direction */
+		{ 0x2060, 0x206f },   /* invisible operators, direction */
+		{ 0x2800, 0x2800 },   /* Braille without dots */
+		{ 0x3164, 0x3164 },   /* Hangul filler */
+		{ 0xfe00, 0xfe0f },   /* variation selectors */
+		{ 0xfeff, 0xfeff },   /* byte order mark */
+		{ 0xffa0, 0xffa0 },   /* halfwidth Hangul filler */
+		{ 0xfff0, 0xfffb },   /* reserved, interlinear annotation */
+		{ 0x16fe4, 0x16fe4 }, /* Khitan filler */
+		{ 0x1bca0, 0x1bca3 }, /* shorthand format controls */
+		{ 0x1d159, 0x1d159 }, /* musical null notehead */
+		{ 0x1d173, 0x1d17a }, /* musical format controls */
+		{ 0xe0000, 0xe0fff }, /* tags, variation selectors */
+	};
+
+	return utf8_is_in(utf8_decode(data, n), ranges, ARRAY_SIZE(ranges));
+}
+
+bool utf8_is_blank(const void *data, size_t n)
+{
+	static const struct utf8_range blanks[] = {
+		{ ' ', ' ' },       { 0xa0, 0xa0 },     { 0x1680, 0x1680 },
+		{ 0x2000, 0x200a }, { 0x202f, 0x202f }, { 0x205f, 0x205f },
+		{ 0x3000, 0x3000 },
+	};
+	const unsigned char *s = data;
+
+	return utf8_is_in(n == 1 ? s[0] : utf8_decode(s, n), blanks, ARRAY_SIZE(blanks));
+}
+
+bool utf8_shows(const void *data, size_t n, size_t *ret_len)
+{
+	const unsigned char *s = data;
+	size_t len = utf8_len(data, n);
+
+	*ret_len = len ? len : 1;
+	return len == 1 ? s[0] >= ' ' && s[0] != 0x7f : len > 1 && !utf8_deceives(s, len);
 }

@@ -89,6 +89,11 @@ int help_command(const struct command *cmd);
 
 /* Print "warren COMMAND: ..." as one line on stderr; @command may be NULL. */
 void message_say(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/*
+ * Replace what would control a terminal, break the line or look like other text by '?',
+ * in place; return the new length.
+ */
+size_t message_clean(char *line, size_t len);
 /* Print all of @b on stdout; return 0, or print the error and return STATUS_FAILED. */
 int message_print(const char *command, const struct buf *b);
 

@@ -13,15 +13,12 @@
  * The message quotes what users typed, and names that a sandbox or a project chose: it
  * must stay on one line, must not control a terminal, and must not look like other text.
  */
-static size_t message_clean(char *line, size_t len)
+size_t message_clean(char *line, size_t len)
 {
 	size_t to = 0, n;
 
-	for (size_t i = 0; i < len; i += n ? n : 1) {
-		n = utf8_len(line + i, len - i);
-		if (n == 0 ||
-		    (n == 1 && ((unsigned char)line[i] < ' ' || line[i] == 0x7f)) ||
-		    (n > 1 && utf8_deceives(line + i, n))) {
+	for (size_t i = 0; i < len; i += n) {
+		if (!utf8_shows(line + i, len - i, &n)) {
 			line[to++] = '?';
 		} else {
 			(void)memmove(line + to, line + i, n);

@@ -47,8 +47,13 @@ void unified_write_hunk(struct buf *out, const struct patch_hunk *h,
  */
 void text_put_visible(struct buf *out, struct text t);
 
-/* Write a path as git does: in quotes with escapes, if it has unusual characters. */
+/*
+ * Write a path as git does: in quotes with escapes, if it has unusual characters, or
+ * blanks where they are not seen.
+ */
 void unified_quote(struct buf *out, const char *prefix, const char *path);
+/* Write it in quotes in any case. */
+void unified_quote_always(struct buf *out, const char *prefix, const char *path);
 
 #define UNIFIED_ID_SIZE 41
 /* Compute the id (SHA-1) that git gives a file with these contents. */

@@ -9,22 +9,30 @@
 
 #define NO_BLOB_ID "0000000000000000000000000000000000000000"
 
-void unified_quote(struct buf *out, const char *prefix, const char *path)
+/*
+ * A name with a blank at an end of one of its parts is quoted, too: without quotes, git
+ * does not find where the first name of a header ends.
+ */
+static bool unified_needs_quotes(const char *path)
+{
+	const unsigned char *p = (const unsigned char *)path;
+
+	for (; *p; p++)
+		if (*p < 0x20 || *p >= 0x7f || *p == '"' || *p == '\\' ||
+		    (*p == ' ' && (p == (const unsigned char *)path || p[-1] == '/' ||
+				   p[1] == '/' || !p[1])))
+			return true;
+	return false;
+}
+
+void unified_quote_always(struct buf *out, const char *prefix, const char *path)
 {
 	static const char names[] = "abtnvfr"; /* "\a" is 7, and so on */
 	const unsigned char *p = (const unsigned char *)path;
-	bool quote = false;
 
-	for (; *p; p++)
-		quote |= *p < 0x20 || *p >= 0x7f || *p == '"' || *p == '\\';
-	if (!quote) {
-		buf_puts(out, prefix);
-		buf_puts(out, path);
-		return;
-	}
 	buf_puts(out, "\"");
 	buf_puts(out, prefix);
-	for (p = (const unsigned char *)path; *p; p++)
+	for (; *p; p++)
 		if (*p == '"' || *p == '\\')
 			buf_printf(out, "\\%c", *p);
 		else if (*p >= 7 && *p < 7 + sizeof(names) - 1)
@@ -34,6 +42,16 @@ void unified_quote(struct buf *out, const char *prefix, const char *path)
 		else
 			buf_add(out, p, 1);
 	buf_puts(out, "\"");
+}
+
+void unified_quote(struct buf *out, const char *prefix, const char *path)
+{
+	if (unified_needs_quotes(path)) {
+		unified_quote_always(out, prefix, path);
+		return;
+	}
+	buf_puts(out, prefix);
+	buf_puts(out, path);
 }
 
 void unified_meta(struct buf *out, const struct unified_options *o, const char *fmt, ...)

@@ -3,18 +3,9 @@
 #include "base/utf8.h"
 #include "textdiff/unified.h"
 
-static uint32_t visible_decode(const unsigned char *p, size_t n)
-{
-	uint32_t c = n == 2 ? p[0] & 0x1fU : n == 3 ? p[0] & 0x0fU : p[0] & 0x07U;
-
-	for (size_t i = 1; i < n; i++)
-		c = c << 6 | (p[i] & 0x3fU);
-	return c;
-}
-
 static void visible_put_char(struct buf *out, const unsigned char *p, size_t n)
 {
-	uint32_t c = n > 1 ? visible_decode(p, n) : *p;
+	uint32_t c = n > 1 ? utf8_char(p, n) : *p;
 
 	if (n == 0)
 		buf_printf(out, "<%02X>", *p);

@@ -73,6 +73,21 @@ def names_cannot_control_the_terminal():
         eq(titles(detect(d)), [("go mod download", "\x1b[31m\n")])
 
 
+@test
+def texts_of_a_project_do_not_deceive():
+    with scratch() as top:
+        d = f"{top}/p\u202e\u2800"
+        os.mkdir(d)
+        put(d, {"warren.yaml": 'hide: ["a\u202e\u3164b"]\nsteps:\n  - run: "echo \u2066 é 中"\n'})
+        said = warren("detect", d).stdout.decode()
+        for shown in (f"{top}/p??\n", "  a??b\n", "echo ? é 中\n"):
+            ok(shown in said, f"{shown}: {said}")
+        ok(not any(c in said for c in "\u202e\u2800\u3164\u2066"), said)
+        said = warren("detect", "--json", d).stdout.decode()
+        ok(not any(c in said for c in "\u202e\u2800\u3164\u2066"), said)
+        eq(json.loads(said)["project"], d)
+
+
 # ------------------------------------------------------------------ scripts
 
 

@@ -76,10 +76,10 @@ def refresh_starts_again():
 @test
 def a_failure_is_explained_and_leaves_nothing():
     with World() as w:
-        put(w.project, {"warren.yaml": "steps:\n  - run: echo fine\n  - run: |\n      seq 100\n      printf '\\033[31mred'\n"
+        put(w.project, {"warren.yaml": "steps:\n  - run: echo fine\n  - run: |\n      seq 100\n      printf '\\033[31mred\\342\\200\\256'\n"
                                        "      exit 3\n    dir: sub\n", "sub/x": ""})
         p = w.run("setup", status=125)
-        ok(b"    100\n    ?[31mred\n" in p.stderr and b"    80\n" not in p.stderr and b"\x1b" not in p.stderr, p.stderr)
+        ok(b"    100\n    ?[31mred?\n" in p.stderr and b"    80\n" not in p.stderr and b"\x1b" not in p.stderr, p.stderr)
         ok(b"'seq 100 (sub/)' failed with status 3" in p.stderr and b"--no-setup" in p.stderr, p.stderr)
         eq(w.left(), [])
         put(w.project, {"warren.yaml": "steps: [{run: 'true', verify: 'echo nothing there; false'}]\n"})

@@ -162,6 +162,9 @@ def hostile_contents_do_no_harm_on_a_terminal():
                 ok(b'n\\033[31m\\nx"' in t.seen, f"{words}: {t.seen}")
                 if not words:
                     ok(b"+^[]0;title^G^[[2J<U+202E>x<FF>" in t.seen, t.seen)
+        with p.terminal("diff", wid, "--json") as t:
+            eq(t.wait(), 0)
+            eq({c["path"] for c in json.loads(t.seen)["changes"]}, {"a", "n\x1b[31m\nx"})
         with p.terminal("diff", wid, "a", env={"NO_COLOR": ""}) as t:
             eq(t.wait(), 0)
             eq(set(re.findall(rb"\x1b[^m]*m", t.seen)), {b"\x1b[1m", b"\x1b[36m", b"\x1b[31m", b"\x1b[32m", b"\x1b[m"}, t.seen)
@@ -171,6 +174,65 @@ def hostile_contents_do_no_harm_on_a_terminal():
         with p.terminal("diff", wid, "a", env={"PAGER": "no-such-pager"}) as t:
             eq(t.wait(), 0)
             ok(b"diff --git" in t.seen, "without a pager, it is printed")
+
+
+# Each of them is invisible, moves other text, or controls the terminal; the others look like a space.
+HIDDEN = "\u009b\u00ad\u034f\u061c\u115f\u1160\u17b4\u180e\u200b\u200d\u202e\u2066\u2800\u3164\ufe0f\ufeff\uffa0\U0001d173\U000e0041"
+BLANKS = "\u00a0\u2003\u202f\u3000"
+
+
+@test
+@needs_root
+def invisible_characters_are_seen():
+    with project() as p:
+        p.put("a", b"1\n")
+        names = [f"n{c}" for c in HIDDEN] + [f"b{c}b" for c in BLANKS] + ["tail ", "trail /x", " lead", "two  blanks", "a => b", "a | b"]
+        wid = p.work("\n".join(f"mkdir -p {shlex.quote(os.path.dirname('./' + n))}; echo '[{n}]' >{shlex.quote('./' + n)}" for n in names))
+        for words in ([], ["--stat"], ["--name-status"], ["--json"]):
+            with p.terminal("diff", wid, *words) as t:
+                eq(t.wait(), 0)
+                seen = t.seen.decode()
+            eq([hex(ord(c)) for c in HIDDEN if c in seen], [], f"{words}")
+            if words == ["--stat"]:
+                for n in names:
+                    q = "".join(chr(b) if b < 128 else f"\\{b:03o}" for b in n.encode())
+                    ok(f' A "{q}" ' in seen, f"{n}: {seen}")
+            if words == ["--json"]:
+                eq({c["path"] for c in json.loads(seen)["changes"]}, set(names))
+            if not words:
+                for c in HIDDEN:
+                    ok(f"<U+{ord(c):04X}>]" in seen, f"{c!r}: {seen}")
+        p.put("é 中 x", b"2\n")
+        other = p.work("rm 'é 中 x'")
+        ok(" D é 中 x ".encode() in p.warren("diff", other, "--stat").stdout, "other scripts are not quoted")
+
+
+@test
+@needs_root
+def modes_of_files_with_blanks_at_the_end_make_a_patch():
+    with project() as p:
+        names = ["trail /b", "trail /b ", " x/ y", "plain x", "x b/x"]
+        for n in names:
+            p.put(n, b"1\n")
+        wid = p.work("find . -type f -exec chmod +x {} +")
+        p.sh(f"mkdir {p.top}/applied; cp -a . {p.top}/applied")
+        patch = p.warren("diff", wid, "--patch").stdout
+        p.sh("git apply", cwd=f"{p.top}/applied", data=patch)
+        eq([n for n in names if not os.access(f"{p.top}/applied/{n}", os.X_OK)], [])
+        p.warren("accept", wid, "--patch", "-", data=patch)
+        eq([n for n in names if not os.access(f"{p.path}/{n}", os.X_OK)], [])
+
+
+@test
+@needs_root
+def the_project_of_a_work_cannot_deceive():
+    with project() as p:
+        p.path = f"{p.top}/p\u202e\u2800é"
+        os.mkdir(p.path)
+        p.put("a", b"1\n")
+        p.work("echo 2 >a")
+        out = p.warren("work", "--list").stdout
+        ok("p\\342\\200\\256\\342\\240\\200é\n".encode() in out, out)
 
 
 @test

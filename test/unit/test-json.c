@@ -106,7 +106,7 @@ TEST(utf8_is_written_unchanged)
 {
 	static const char *const good[] = {
 		"\xc3\xa9",         /* U+00E9 */
-		"\xc2\x80",         /* the first character of two bytes */
+		"\xc2\xa0",         /* U+00A0, the first one that is no control character */
 		"\xdf\xbf",         /* the last */
 		"\xe0\xa0\x80",     /* the first character of three bytes */
 		"\xed\x9f\xbf",     /* the last character before the surrogates */

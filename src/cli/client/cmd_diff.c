@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/client/commands.h"
 #include "cli/common_options.h"
 
@@ -30,14 +31,14 @@ static const struct opt undo_table[] = {
 /* A line must not contain characters that break it or control the terminal. */
 static void diff_put_path(struct buf *out, const char *path)
 {
-	for (; *path; path++) {
-		unsigned char c = (unsigned char)*path;
+	const size_t size = strlen(path);
 
-		if (c < 0x20 || c == 0x7f || c == '\\')
-			buf_printf(out, "\\%03o", c);
+	for (size_t i = 0, n; i < size; i += n)
+		if (utf8_shows(path + i, size - i, &n) && path[i] != '\\')
+			buf_add(out, path + i, n);
 		else
-			buf_add(out, path, 1);
-	}
+			for (size_t k = 0; k < n; k++)
+				buf_printf(out, "\\%03o", (unsigned char)path[i + k]);
 }
 
 static void cmd_diff_put_change(struct buf *out, const json_t *change)

@@ -74,9 +74,8 @@ static void events_put_event(struct buf *out, const json_t *e)
 		buf_printf(out, " exit_code=%lld",
 			   (long long)json_integer_value(
 				   json_object_get(result, "exit_code")));
-	for (size_t i = 0; i < out->len && !out->failed; i++)
-		if ((unsigned char)out->data[i] < ' ' || out->data[i] == 0x7f)
-			out->data[i] = '?';
+	if (!out->failed)
+		out->len = message_clean(out->data, out->len);
 }
 
 static int events_on_event(void *arg, const char *line, size_t n)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
 #include "network/policy_json.h"
@@ -12,8 +13,13 @@
 
 void network_put_clean(struct buf *out, const char *text)
 {
-	for (const char *p = text; *p; p++)
-		buf_add(out, (unsigned char)*p < ' ' || *p == 0x7f ? "?" : p, 1);
+	const size_t size = strlen(text);
+
+	for (size_t i = 0, n; i < size; i += n)
+		if (utf8_shows(text + i, size - i, &n))
+			buf_add(out, text + i, n);
+		else
+			buf_puts(out, "?");
 }
 
 static int network_read_used(const json_t *record, struct policy *ret,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/strv.h"
+#include "cli/command.h"
 
 #define GAP      3
 #define CELL_MAX 4096
@@ -22,9 +23,7 @@ void table_cell(struct table *t, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	for (char *p = text; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	text[message_clean(text, strlen(text))] = '\0';
 	buf_add(&t->cells, text, strlen(text) + 1);
 	t->n++;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/command.h"
 #include "cli/format.h"
 #include "cli/work/choose.h"
 #include "cli/work/keys.h"
@@ -45,6 +46,17 @@ static void ask_print(struct buf *out)
 	if (out->len)
 		(void)fwrite(out->data, 1, out->len, stdout);
 	(void)fflush(stdout);
+}
+
+/* Errors quote names. */
+static void ask_say_line(const char *before, const char *text)
+{
+	char line[sizeof(((struct warren_error *)NULL)->msg) + 64];
+	int n = snprintf(line, sizeof(line), "%s%s", before, text);
+	size_t len = n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1;
+
+	line[message_clean(line, len)] = '\0';
+	(void)printf("%s\n", line);
 }
 
 /* ------------------------------------------------------------------- shown */
@@ -147,7 +159,7 @@ static enum choose_step ask_view(const struct choose_ask *a)
 		r = pager_show(&out, &err);
 	keys_continue();
 	if (r < 0)
-		(void)printf("%s\n", err.msg);
+		ask_say_line("", err.msg);
 	return STEP_STAY;
 }
 
@@ -167,7 +179,7 @@ static size_t ask_find(const struct choose_ask *a, int by, bool open)
 static enum choose_step ask_go(struct choose_ask *a, size_t to, const char *none)
 {
 	if (to == NO_PART) {
-		(void)printf("%s\n", none);
+		ask_say_line("", none);
 		return STEP_STAY;
 	}
 	a->at = to;
@@ -292,7 +304,7 @@ static enum choose_step ask_edit(struct choose_ask *a)
 	keys_continue();
 	if (r == 0)
 		return STEP_DECIDED;
-	(void)printf("The hunk is as before: %s\n", err.msg);
+	ask_say_line("The hunk is as before: ", err.msg);
 	return STEP_STAY;
 }
 

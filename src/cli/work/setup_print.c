@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 static const char *const print_sources[SETUP_SOURCE_MAX] = {
 	[SETUP_NONE] = "",
 	[SETUP_DEVCONTAINER] = "the commands of devcontainer.json",
@@ -16,14 +18,16 @@ static const char *const print_sources[SETUP_SOURCE_MAX] = {
 
 void setup_print_text(struct buf *out, const char *text)
 {
-	for (; *text; text++) {
-		const unsigned char *c = (const unsigned char *)text;
-		/* U+0080 to U+009F are control characters, too. */
-		bool wide = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+	setup_print_bytes(out, text, strlen(text));
+}
 
-		buf_add(out, wide || *c < ' ' || *c == 0x7f ? "?" : text, 1);
-		text += wide;
-	}
+void setup_print_bytes(struct buf *out, const char *text, size_t size)
+{
+	for (size_t i = 0, n; i < size; i += n)
+		if (utf8_shows(text + i, size - i, &n))
+			buf_add(out, text + i, n);
+		else
+			buf_puts(out, "?");
 }
 
 void setup_print_step(struct buf *out, const struct setup_step *s)
@@ -54,13 +58,9 @@ static void print_command(struct buf *out, const char *name, const char *command
 		const char *end = strchrnul(line, '\n');
 
 		buf_printf(out, "      %-8s", line == command ? name : "");
-		for (; line < end; line++) {
-			char text[2] = { *line, '\0' };
-
-			setup_print_text(out, text);
-		}
+		setup_print_bytes(out, line, (size_t)(end - line));
 		buf_puts(out, "\n");
-		line += *line == '\n';
+		line = end + (*end == '\n');
 	}
 }
 

@@ -6,8 +6,10 @@
 #include "base/buf.h"
 #include "setup/plan.h"
 
-/* Add text of a project, in which '?' replaces what would control a terminal. */
+/* Add text of a project, in which '?' replaces what would control a terminal or deceive.
+ */
 void setup_print_text(struct buf *out, const char *text);
+void setup_print_bytes(struct buf *out, const char *text, size_t size);
 /* Add "npm ci (web/)". */
 void setup_print_step(struct buf *out, const struct setup_step *s);
 /* Add all lines of a plan. */

@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/strv.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/run_result.h"
 #include "cli/work/setup_print.h"
@@ -131,15 +132,15 @@ static void step_show_tail(const struct step_run *s)
 	       (s->tail[at - 1] != '\n' || at == s->n_tail || ++lines < TAIL_LINES))
 		at--;
 	buf_puts(&out, "");
-	for (size_t i = at; i < s->n_tail; i++) {
-		char text[2] = { s->tail[i], '\0' };
+	for (size_t i = at, n; i < s->n_tail; i += n) {
+		const char *c = s->tail + i;
 
-		if (i == at || s->tail[i - 1] == '\n')
+		if (i == at || c[-1] == '\n')
 			buf_puts(&out, "    ");
-		if (text[0] == '\n' || text[0] == '\t')
-			buf_puts(&out, text);
-		else if (text[0] != '\r' && text[0] != '\0')
-			setup_print_text(&out, text);
+		if (utf8_shows(c, s->n_tail - i, &n) || *c == '\n' || *c == '\t')
+			buf_add(&out, c, n);
+		else if (*c != '\r' && *c != '\0')
+			buf_puts(&out, "?");
 	}
 	if (out.len > 0 && out.data[out.len - 1] != '\n')
 		buf_puts(&out, "\n");

@@ -141,23 +141,37 @@ int show_patches(struct work *w, const struct changes *changes, bool ignored, bo
 	return r;
 }
 
+/*
+ * Is the path what it looks like in a line of other text? Blanks are, only as one space
+ * between other characters.
+ */
+static bool show_is_plain_path(const char *path)
+{
+	const size_t size = strlen(path);
+	bool blank = true;
+
+	for (size_t i = 0, n; i < size; i += n) {
+		bool was = blank, slash = path[i] == '/';
+
+		if (!utf8_shows(path + i, size - i, &n) || path[i] == '"' ||
+		    path[i] == '\\' || (n > 1 && utf8_is_blank(path + i, n)))
+			return false;
+		blank = path[i] == ' ';
+		if (was && (blank || (slash && i > 0 && path[i - 1] == ' ')))
+			return false;
+		blank |= slash;
+	}
+	return size > 0 && path[size - 1] != ' ' && !strstr(path, " => ") &&
+	       !strstr(path, " | ");
+}
+
 void show_path(const char *path, struct buf *out)
 {
-	size_t n = strlen(path);
-
 	/* Names in other scripts are easier to read as they are. */
-	if (utf8_valid(path, n)) {
-		AUTO_BUF struct buf visible = BUF_INIT(16 * n + 1);
-
-		text_put_visible(&visible, TEXT(path, n));
-		if (!visible.failed && n && visible.len == n && !memchr(path, '\t', n) &&
-		    !memchr(path, '\n', n) && !memchr(path, '"', n) &&
-		    !memchr(path, '\\', n)) {
-			buf_puts(out, path);
-			return;
-		}
-	}
-	unified_quote(out, "", path);
+	if (show_is_plain_path(path))
+		buf_puts(out, path);
+	else
+		unified_quote_always(out, "", path);
 }
 
 static char show_letter(const struct change *c)

@@ -3,8 +3,10 @@
 #include "cli/work/work_list.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "work/work.h"
 
@@ -13,14 +15,14 @@
 /* Names of directories may contain anything, also what a terminal interprets. */
 static void work_list_put(struct buf *b, const char *text)
 {
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
+	const size_t size = strlen(text);
 
-		if (c < 32 || c == 127)
-			buf_printf(b, "\\%03o", c);
+	for (size_t i = 0, n; i < size; i += n)
+		if (utf8_shows(text + i, size - i, &n))
+			buf_add(b, text + i, n);
 		else
-			buf_printf(b, "%c", c);
-	}
+			for (size_t k = 0; k < n; k++)
+				buf_printf(b, "\\%03o", (unsigned char)text[i + k]);
 }
 
 int work_list_print(void)
