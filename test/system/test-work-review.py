@@ -7,6 +7,7 @@ Prints TAP. $WARREN is the program (default build/warren).
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import sys
@@ -181,7 +182,7 @@ def files_of_all_kinds_are_chosen():
         name = "-n \x1b[31m\n'\"ä"
         wid = p.work(f"printf 'x\\0' >bin; rm gone; chmod +x run; mv old moved; echo 2 >{shlex.quote('./' + name)}; mkdir empty; ln -s run link")
         seen = keys(p, wid, "y" * 7)
-        ok(b"\x1b" not in seen and b"Binary contents: 10B -> 2B" in seen and b"now executable" in seen and b"(from old)" in seen, seen)
+        ok(b"\x1b" not in re.sub(rb"\x1b\[\?2004[hl]", b"", seen) and b"Binary contents: 10B -> 2B" in seen and b"now executable" in seen and b"(from old)" in seen, seen)
         eq((p.get("bin"), p.get(name), os.readlink(f"{p.path}/link"), os.listdir(f"{p.path}/empty")), (b"x\0", b"2\n", "run", []))
         ok(os.access(f"{p.path}/run", os.X_OK) and not os.path.exists(f"{p.path}/gone") and not os.path.exists(f"{p.path}/old"), "run, gone, old")
         eq(p.works(), [])
@@ -365,6 +366,56 @@ def what_the_terminal_sends_is_no_answer():
             time.sleep(0.2)
             ok(not os.path.exists(f"{p.path}/b"), "Enter is needed")
             t.type(b"\r")
+            eq(t.wait(), 0, t.seen)
+        eq(p.get("b"), b"1\n")
+
+
+# What a program could leave: its own colors (also reversed), held output, margins, character sets, another screen, ...
+RESETS = ("[!p", "[?2026l", "]104", "]110", "]111", "]112", "]117", "]119", "[?5l", "[?6l", "[?69l", "[r", "[?1049l", "[?7h",
+          "[?25h", "[?5W", "[0m", "(B", ")B", "*B", "+B", "_Ga=d", "%G", "[12h")
+
+
+@test
+@needs_root
+def nothing_in_the_terminal_outlives_the_command():
+    with project() as p:
+        for options in ((), ("--keep",), ("--no-sync",)):
+            env = {"TERM": "xterm", "LANG": "C.UTF-8"}
+            with p.terminal("work", *options, p.path, "--", "sh", "-c", "echo 1 >b; printf '\\033]4;2;rgb:00/00/00\\007end\\033]0;x'",
+                            env=env) as t:
+                t.expect(rb"end\x1b\]0;x\x18\x1b\\")  # a title that does not end hides nothing
+                seen = t.expect(rb".*?\x1b%G").group()
+                for want in RESETS:
+                    ok(b"\x1b" + want.encode() in seen, f"{want}: {seen}")
+                if not options:
+                    t.expect(MENU)
+                    t.type(b"k\r")
+                eq(t.wait(), 0, t.seen)
+        with p.terminal("work", "--keep", p.path, "--", "true", env={"TERM": "dumb"}) as t:
+            eq((t.wait(), t.seen.count(b"\x1b")), (0, 0))
+
+
+@test
+@needs_root
+def pasted_text_is_no_answer():
+    with project() as p:
+        with p.terminal("work", p.path, "--", "sh", "-c", "echo 1 >b") as t:
+            t.expect(rb"\x1b\[5n")
+            t.type(b"\x1b[0n")
+            t.expect(rb"\x1b\[\?2004h.*" + MENU)
+            t.type(b"\x1b[200~foo\na\nbar\r\x1b[2a\r\x1b[201~")
+            time.sleep(0.3)
+            t.drain()
+            ok(MENU[:4] not in t.seen and not os.path.exists(f"{p.path}/b"), t.seen)
+            t.type(b"v\r")
+            t.expect(rb"\x1b\[\?2004l.*\+1.*\x1b\[\?2004h.*" + MENU)  # not for the pager
+            t.type(b"c\r")
+            t.expect(rb"\?\]\? ")
+            t.type(b"\x1b[200~y\r\x1b[201~n\r")
+            t.expect(MENU)
+            ok(not os.path.exists(f"{p.path}/b"), "nothing was accepted")
+            t.type(b"a\r")
+            t.expect(rb"\x1b\[\?2004l")
             eq(t.wait(), 0, t.seen)
         eq(p.get("b"), b"1\n")
 

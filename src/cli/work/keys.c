@@ -24,6 +24,7 @@ enum {
 	ESCAPE = 27,
 	C1_ST = 0x9c,
 	SEQUENCE_MS = 500,   /* for the next byte of a sequence */
+	PASTE_MS = 2000,     /* for the next byte of pasted text */
 	SETTLE_MS = 1000,    /* for the terminal's answer */
 	QUIET_MS = 100,      /* after it */
 	SETTLE_MAX_MS = 5000 /* if the terminal never stops */
@@ -37,10 +38,37 @@ static struct {
 	struct sigaction actions[ARRAY_SIZE(keys_signals)];
 	unsigned active; /* calls of keys_begin() */
 	bool paused;
+	bool clever;   /* the terminal understands sequences */
 	bool answered; /* the question of keys_settle() */
 } keys;
 
 static volatile sig_atomic_t keys_ended; /* the signal that ended the review; or 0 */
+
+static bool keys_is_clever(void)
+{
+	const char *term = getenv("TERM");
+
+	return term && *term && strcmp(term, "dumb") != 0 && isatty(STDOUT_FILENO);
+}
+
+static void keys_send(const char *sequences)
+{
+	for (size_t n = strlen(sequences); n > 0;) {
+		ssize_t sent = write(STDOUT_FILENO, sequences, n);
+
+		if (sent < 0)
+			return;
+		sequences += sent;
+		n -= (size_t)sent;
+	}
+}
+
+/* Let the terminal mark text that is pasted: it is no answer, whatever lines it has. */
+static void keys_mark_pastes(bool on)
+{
+	if (keys.clever)
+		keys_send(on ? "\033[?2004h" : "\033[?2004l");
+}
 
 static void keys_mode(void)
 {
@@ -57,10 +85,12 @@ static void keys_on_signal(int sig)
 	int saved = errno;
 
 	/* tcsetattr(3) may be called here; bash changes the mode while we are stopped. */
-	if (sig != SIGCONT)
+	if (sig != SIGCONT) {
 		keys_ended = sig;
-	else if (!keys.paused)
+	} else if (!keys.paused) {
 		keys_mode();
+		keys_mark_pastes(true);
+	}
 	errno = saved;
 }
 
@@ -80,9 +110,12 @@ bool keys_begin(void)
 	keys_ended = 0;
 	keys.active = 1;
 	keys.paused = false;
+	keys.clever = keys_is_clever();
 	for (size_t i = 0; i < ARRAY_SIZE(keys_signals); i++)
 		(void)sigaction(keys_signals[i], &action, &keys.actions[i]);
 	keys_mode();
+	(void)fflush(stdout);
+	keys_mark_pastes(true);
 	(void)tcflush(STDIN_FILENO, TCIFLUSH);
 	return true;
 }
@@ -91,6 +124,8 @@ void keys_end(void)
 {
 	if (!keys.active || --keys.active)
 		return;
+	(void)fflush(stdout);
+	keys_mark_pastes(false);
 	(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &keys.was);
 	for (size_t i = 0; i < ARRAY_SIZE(keys_signals); i++)
 		(void)sigaction(keys_signals[i], &keys.actions[i], NULL);
@@ -104,6 +139,8 @@ int keys_signal(void)
 void keys_pause(void)
 {
 	keys.paused = true;
+	(void)fflush(stdout);
+	keys_mark_pastes(false);
 	(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &keys.was);
 }
 
@@ -111,6 +148,7 @@ void keys_continue(void)
 {
 	keys.paused = false;
 	keys_mode();
+	keys_mark_pastes(true);
 }
 
 /* Wait until there is input, for @ms milliseconds or (-1) forever. */
@@ -193,6 +231,21 @@ static int keys_c1(int c, const char bytes[4], size_t n)
 	return c == 0xc2 && low >= 0x80 && low < 0xa0 ? low : 0;
 }
 
+/* Skip text that is pasted, up to the sequence that marks its end. */
+static void keys_skip_paste(void)
+{
+	static const char end[] = "\033[201~";
+	size_t seen = 0;
+
+	while (end[seen]) {
+		int c = keys_byte(PASTE_MS);
+
+		if (c == KEYS_END)
+			return;
+		seen = c == end[seen] ? seen + 1 : c == end[0];
+	}
+}
+
 /* After CSI: parameters and the last byte. X10's reports of the mouse have 3 more. */
 static int keys_skip_csi(void)
 {
@@ -209,6 +262,8 @@ static int keys_skip_csi(void)
 		return c;
 	if (c == 'n' && n == 1 && (text[0] == '0' || text[0] == '3'))
 		keys.answered = true;
+	if (c == '~' && n == 3 && memcmp(text, "200", 3) == 0)
+		keys_skip_paste();
 	if (n == 0)
 		keys_skip_bytes(c == 'M' ? 3 : c == 't' ? 2 : c == 'T' ? 6 : c == '[');
 	return 0;
@@ -302,16 +357,58 @@ static bool keys_next(int ms, struct key *ret)
 /* ------------------------------------------------------------------ settle */
 
 /*
- * No reports of the mouse, the focus and pastes; the first screen (the cursor is saved
- * for terminals that restore it although they show it), all of it, with a cursor, lines
- * that wrap, plain keys, characters and colors.
+ * What a program may have changed so that later output is not what it seems, in this
+ * order: the end of a sequence that is not complete, and of VT52's; all that a soft reset
+ * knows; reports of the mouse, the focus and pastes; the first screen (the cursor is
+ * saved for terminals that restore it although they show it), all of it, with its own
+ * colors and not reversed; lines that wrap, tab stops, a cursor; plain keys and
+ * characters. What is held back is shown first.
  */
 static const char keys_reset[] =
-	"\033[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l"
+	"\030\033\\\033<\033[?2026l\033[!p"
+	"\033[?9;1000;1001;1002;1003;1004;1005;1006;1007;1015;1016;2004;2031l"
 	"\0337\033[?1049l\033[?1047l"
-	"\0337\033[=0;1u\033[r\0338"
-	"\033[?1l\033>\033[4l\033[?7h\033[?25h"
-	"\033[>4;0m\033(B\017\033[0m";
+	"\0337\033[=0;1u\033[?69l\033[r\033[?6l\0338"
+	"\033]104\033\\\033]110\033\\\033]111\033\\\033]112\033\\"
+	"\033]117\033\\\033]119\033\\\033[?5l"
+	"\033[?1;45;66l\033>\033[2;4;20l\033[12h\033[?7h\033[?5W\033[?25h"
+	"\033[>4;0m\033(B\033)B\033*B\033+B\017\033[0m";
+
+/* Without images, which could cover text. */
+static const char keys_reset_images[] = "\033_Ga=d\033\\";
+
+/* The colors of the console of Linux. */
+static const char keys_reset_linux[] = "\033]R\033\\";
+
+/* In another character set, bytes of UTF-8 would be control characters. */
+static const char keys_reset_utf8[] = "\033%G";
+
+static bool keys_is_utf8(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && *value)
+			return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+	}
+	return false;
+}
+
+void keys_reset_terminal(void)
+{
+	const char *term = getenv("TERM");
+
+	(void)fflush(stdout);
+	if (!keys_is_clever())
+		return;
+	keys_send(keys_reset);
+	keys_send(term && strcmp(term, "linux") == 0 ? keys_reset_linux
+						     : keys_reset_images);
+	if (keys_is_utf8())
+		keys_send(keys_reset_utf8);
+}
 
 static int64_t keys_now_ms(void)
 {
@@ -323,17 +420,14 @@ static int64_t keys_now_ms(void)
 
 void keys_settle(void)
 {
-	static const char question[] = "\033[5n";
-	const char *term = getenv("TERM");
-	bool clever = term && *term && strcmp(term, "dumb") != 0;
+	bool clever = keys_is_clever();
 	struct key ignored;
 	int ms = clever ? SETTLE_MS : QUIET_MS;
 
-	(void)fflush(stdout);
 	keys.answered = false;
-	if (clever && (write(STDOUT_FILENO, keys_reset, strlen(keys_reset)) < 0 ||
-		       write(STDOUT_FILENO, question, strlen(question)) < 0))
-		return;
+	keys_reset_terminal();
+	if (clever)
+		keys_send("\033[5n");
 	/* The sandbox may have asked the same: after the answer, wait for more. */
 	for (int64_t end = keys_now_ms() + SETTLE_MAX_MS; keys_now_ms() < end;) {
 		if (keys.answered)
@@ -341,6 +435,7 @@ void keys_settle(void)
 		if (!keys_next(ms, &ignored))
 			break;
 	}
+	keys_mark_pastes(true);
 }
 
 /* ------------------------------------------------------------------- lines */

@@ -3,7 +3,8 @@
  * keys.h - read answers from the terminal
  *
  * An answer is a line: a stray byte is not one. What the terminal itself sends
- * (keys without a character, the mouse, answers to questions) is skipped as a whole.
+ * (keys without a character, the mouse, answers to questions) is skipped as a whole, and
+ * so is text that is pasted.
  * Keys that were typed before the first question are dropped: they were meant for the
  * program that ran until then.
  */
@@ -28,6 +29,11 @@ bool keys_possible(void);
 bool keys_begin(void);
 /* Restore the terminal and the signals, at the end of the outermost call. */
 void keys_end(void);
+/*
+ * Reset what a program may have changed in the terminal so that later output looks like
+ * something else: colors, modes, character sets, margins. Nothing if it is no terminal.
+ */
+void keys_reset_terminal(void);
 /*
  * After a program that may have changed the terminal's modes, and asked it questions:
  * reset the modes, and drop all input until the terminal has answered.

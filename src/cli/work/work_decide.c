@@ -36,6 +36,8 @@ int work_decide(struct work *w, int status, const struct work_decision *how,
 	AUTO_WORK struct work *open = w;
 	int r = work_end(w, status, err);
 
+	/* Also for later commands that show its changes. */
+	keys_reset_terminal();
 	if (r < 0)
 		return error_wrap(err, "the changes are kept in work '%s'", w->id);
 	if (how->action == WORK_KEEP) {
