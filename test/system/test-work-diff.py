@@ -225,6 +225,55 @@ def modes_of_files_with_blanks_at_the_end_make_a_patch():
 
 @test
 @needs_root
+def wrong_words_are_explained():
+    with project() as p:
+        p.put("a", b"1\n")
+        wid = p.work("echo 2 >a; echo 3 >f")
+        for option in (("--stat",), ("--patch",), ("--name-only",), ("--paths-from", "-"), ("--paths-from=-",)):
+            said = p.warren("diff", *option, "no-such-work", status=125).stderr
+            ok(b"no-such-work" in said and b"unknown option" not in said, f"{option}: {said}")
+        out = p.warren("diff", "--paths-from", "-", wid, data=b"f\0").stdout
+        ok(b"b/f" in out and b"b/a" not in out, out)
+        for words in (("diff", wid, ""), ("accept", wid, ""), ("reject", wid, ""), ("accept", wid, "a", "")):
+            said = p.warren(*words, status=125).stderr
+            ok(b"a path is empty" in said, f"{words}: {said}")
+        said = p.warren("accept", wid, "--paths-from", "-", data=b"\0", status=125).stderr
+        ok(b"empty" in said, said)
+        eq((p.get("a"), os.path.exists(f"{p.path}/f"), p.works()), (b"1\n", False, [wid]))
+        ok(b"2 changes accepted" in p.warren("accept", wid, ".").stdout, "the positive control")
+
+
+@test
+@needs_root
+def rows_say_what_is_executable():
+    with project() as p:
+        p.put("q", b"1\n2\n")
+        wid = p.work("mv q r; chmod +x r; echo 3 >new; chmod +x new; ln -s r l")
+        stat = p.warren("diff", wid, "--stat").stdout.decode()
+        for row in (r" R q => r +\| .*now executable", r" A new +\| .*executable\n"):
+            ok(re.search(row, stat), f"{row}: {stat}")
+        by = {c["path"]: c["new_mode"] for c in json.loads(p.warren("diff", wid, "--json").stdout)["changes"]}
+        eq(by, {"r": "100755", "new": "100755", "l": "120000"})
+
+
+@test
+@needs_root
+def what_is_too_deep_is_said_to_be_left():
+    deep = "i=0; while [ $i -lt 420 ]; do mkdir d; cd d; i=$((i+1)); done"
+    for verb in ("accept", "reject"):
+        with project() as p:
+            p.put("a", b"1\n")
+            wid = p.work(f"echo 2 >a; {deep}")
+            out = p.warren(verb, wid).stdout.decode()
+            ok("0 changes are left" not in out and "1 directory is too deep or cannot be read" in out
+               and f"warren work --remove {wid}" in out, out)
+            eq((p.works(), p.get("a")), ([wid], b"2\n" if verb == "accept" else b"1\n"))
+            p.warren("work", "--remove", wid)
+            eq(p.works(), [])
+
+
+@test
+@needs_root
 def the_project_of_a_work_cannot_deceive():
     with project() as p:
         p.path = f"{p.top}/p\u202e\u2800é"

@@ -120,6 +120,22 @@ static const char *diff_subject(int argc, char **argv)
 	return NULL;
 }
 
+/* Is there an option that only works have? */
+static bool diff_is_of_work(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(diff_table); k++) {
+			const char *name = diff_table[k].name;
+			const size_t n = strlen(name);
+
+			if (strcmp(name, "json") != 0 && strncmp(argv[i], "--", 2) == 0 &&
+			    strncmp(argv[i] + 2, name, n) == 0 &&
+			    (!argv[i][2 + n] || argv[i][2 + n] == '='))
+				return true;
+		}
+	return false;
+}
+
 static int cmd_diff(int argc, char **argv)
 {
 	const char *subject = diff_subject(argc, argv);
@@ -132,7 +148,7 @@ static int cmd_diff(int argc, char **argv)
 	int status = 0, r;
 	unsigned flags;
 
-	if (subject && !work_exists(subject))
+	if (subject && !work_exists(subject) && !diff_is_of_work(argc, argv))
 		return forward_client(argv);
 	if (!command_operands(&work_diff, argc, argv, &o, 0, 0, &words, &status))
 		return status;

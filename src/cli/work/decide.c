@@ -220,7 +220,16 @@ void decide_finish(struct decide *d)
 
 	if (changes_list(d->work, 0, &left, &err) < 0) {
 		message_say(d->command, "%s", err.msg);
-	} else if (left.n || left.n_skipped) {
+	} else if (!left.n && left.n_skipped) {
+		if (speaks)
+			(void)printf(
+				"%zu %s too deep or cannot be read: nothing in %s is "
+				"accepted or rejected; to discard the work: warren "
+				"work --remove %s\n",
+				left.n_skipped,
+				left.n_skipped == 1 ? "directory is" : "directories are",
+				left.n_skipped == 1 ? "it" : "them", d->work->id);
+	} else if (left.n) {
 		if (speaks)
 			(void)printf("%zu %s left: warren diff %s --stat\n", left.n,
 				     left.n == 1 ? "change is" : "changes are",

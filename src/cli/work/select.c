@@ -137,6 +137,9 @@ static int select_path(const struct work *w, const char *path, char **ret,
 	char cwd[PATH_MAX];
 	const char *rest = NULL;
 
+	if (!path[0])
+		return error_set(err, EINVAL,
+				 "a path is empty: the current directory is '.'");
 	if (path[0] == '/') {
 		if (!select_below(path, w->project, &rest))
 			return error_set(err, EINVAL, "'%s' is not in the project (%s)",
