@@ -160,13 +160,13 @@ struct warren_mount {
 	 */
 	bool volume;
 	/*
-	 * Copy on write: the sandbox sees the directory .source, with .layers over it
-	 * (directories, the topmost first, NULL-terminated), and changes none of them.
-	 * Its changes go to the directory .writes (libwarren(3)). -EBUSY: another sandbox
+	 * Copy on write: the sandbox sees the directory .source, with .layers over it and
+	 * .below under it (directories, the topmost first, NULL-terminated), and changes
+	 * none of them. Its changes go to .writes (libwarren(3)). -EBUSY: another sandbox
 	 * has it. -EOPNOTSUPP: the backend or a filesystem cannot be used for this.
 	 */
 	const char *writes;
-	const char *const *layers;
+	const char *const *layers, *const *below;
 	/* libwarren(3), "Directories of the host"; false: no file gets set-id bits. */
 	bool allow_set_id;
 };

@@ -88,7 +88,7 @@ static int check_layers(const char *const *layers, struct warren_error *err)
 
 static int check_writes(const struct warren_mount *m, struct warren_error *err)
 {
-	if (!m->writes && !m->layers)
+	if (!m->writes && !m->layers && !m->below)
 		return 0;
 	if (!m->writes || !m->source)
 		return error_set(err, EINVAL,
@@ -102,7 +102,8 @@ static int check_writes(const struct warren_mount *m, struct warren_error *err)
 				 m->target);
 	if (check_path("directory for changes", m->writes, err) < 0)
 		return -err->code;
-	return check_layers(m->layers, err);
+	return check_layers(m->layers, err) < 0 ? -err->code
+						: check_layers(m->below, err);
 }
 
 /* A durable sandbox outlives the process that locks the directories. */

@@ -199,7 +199,7 @@ int setup_plan_make(int project_fd, const struct setup_options *o, struct setup_
 /* --------------------------------------------------------------------- key */
 
 /* The version of the format: bump it when the steps' environment changes. */
-#define KEY_VERSION "warren setup 3"
+#define KEY_VERSION "warren setup 4"
 
 static void key_add_text(struct sha256 *h, const char *text)
 {
@@ -268,7 +268,7 @@ int setup_plan_key(int project_fd, const struct setup_plan *p,
 		   const struct setup_key_of *of, struct setup_key *ret,
 		   struct warren_error *err)
 {
-	struct sha256 h = SHA256_INIT, kind;
+	struct sha256 h = SHA256_INIT;
 	struct setup_key key;
 	int r;
 
@@ -280,8 +280,6 @@ int setup_plan_key(int project_fd, const struct setup_plan *p,
 	key_add_text(&h, p->user);
 	key_add_list(&h, p->env);
 	key_add_steps(&h, &p->steps);
-	kind = h;
-	sha256_end(&kind, key.kind);
 	for (char **v = p->files; v && *v; v++) {
 		r = key_add_file(&h, project_fd, *v, err);
 		if (r < 0)
@@ -293,4 +291,22 @@ int setup_plan_key(int project_fd, const struct setup_plan *p,
 	sha256_end(&h, key.key);
 	*ret = key;
 	return 0;
+}
+
+int setup_plan_key_of_prefix(int project_fd, const struct setup_plan *p, size_t n_steps,
+			     const struct setup_key_of *of, struct setup_key *ret,
+			     struct warren_error *err)
+{
+	struct setup_plan part = *p;
+	int r;
+
+	part.steps.n = n_steps;
+	part.files = part.lists = NULL;
+	part.reads = 0;
+	r = plan_collect_files(&part, err);
+	if (r == 0)
+		r = setup_plan_key(project_fd, &part, of, ret, err);
+	(void)strv_free(part.files);
+	(void)strv_free(part.lists);
+	return r;
 }

@@ -147,8 +147,7 @@ int setup_plan_hide(int project_fd, char ***ret, struct warren_error *err) MUST_
 #define AUTO_SETUP_PLAN CLEANUP(setup_plan_done)
 
 struct setup_key {
-	char key[SHA256_DIGITS + 1];  /* of the layer */
-	char kind[SHA256_DIGITS + 1]; /* the same without the contents of files */
+	char key[SHA256_DIGITS + 1]; /* of the layer */
 };
 
 /* What determines a layer besides the plan. */
@@ -163,6 +162,14 @@ struct setup_key_of {
 int setup_plan_key(int project_fd, const struct setup_plan *p,
 		   const struct setup_key_of *of, struct setup_key *ret,
 		   struct warren_error *err) MUST_CHECK;
+
+/*
+ * Compute the key that the plan would have with only its first @n_steps steps: a layer
+ * with it is what the other steps would start from.
+ */
+int setup_plan_key_of_prefix(int project_fd, const struct setup_plan *p, size_t n_steps,
+			     const struct setup_key_of *of, struct setup_key *ret,
+			     struct warren_error *err) MUST_CHECK;
 
 /* Write the members of the plan into an open object. */
 void setup_plan_json(const struct setup_plan *p, struct json *j);

@@ -67,6 +67,11 @@ static bool prune_has(const char *const *list, size_t n, const char *name, int f
 
 #define PRUNE_HAS(list, name) prune_has(list, ARRAY_SIZE(list), name, 0)
 
+bool setup_is_of_tools(const char *name)
+{
+	return PRUNE_HAS(prune_tools, name);
+}
+
 static bool prune_instructs(const char *name)
 {
 	return prune_has(prune_instructions, ARRAY_SIZE(prune_instructions), name,

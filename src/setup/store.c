@@ -68,7 +68,6 @@ static int layer_write(const struct setup_layer *l, int dir, struct warren_error
 	int r;
 
 	json_open(&j, NULL, '{');
-	json_str(&j, "kind", l->kind);
 	json_str(&j, "base", l->base);
 	json_str(&j, "project", l->project);
 	json_str(&j, "image", l->image);
@@ -114,7 +113,6 @@ static int layer_read(int dir, struct setup_layer *l)
 	root = json_loadb(text, (size_t)n, 0, NULL);
 	if (!root)
 		return -EBADMSG;
-	layer_digits(root, "kind", l->kind);
 	layer_digits(root, "base", l->base);
 	l->project = layer_text(root, "project");
 	l->image = layer_text(root, "image");
@@ -264,23 +262,6 @@ int setup_store_find(const struct setup_store *s, const char *prefix,
 				 "'%s' is ambiguous (%zu matches); use more of the key",
 				 prefix, matches);
 	return 0;
-}
-
-int setup_store_nearest(const struct setup_store *s, const char *kind,
-			struct setup_layer *ret, struct warren_error *err)
-{
-	struct setup_layer *v = NULL;
-	size_t n = 0;
-	int r = setup_store_list(s, &v, &n, err);
-
-	if (r < 0)
-		return r;
-	r = error_set(err, ENOENT, "there is no setup of this kind");
-	for (size_t i = 0; i < n && r < 0; i++)
-		if (strcmp(v[i].kind, kind) == 0)
-			r = setup_store_use(s, v[i].key, ret, err);
-	setup_store_list_done(v, n);
-	return r;
 }
 
 /* ---------------------------------------------------------------- removal */

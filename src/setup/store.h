@@ -5,6 +5,7 @@
  *	<state>/setups/<key>/		a layer, complete
  *		record			what is known about it: JSON
  *		root/upper, project/upper	its files, as overlayfs keeps them
+ *		project/below		files for below the project, which win (split.c)
  *	<state>/setups/.new-<pid>-<n>/	a layer that is being made, or its remains
  *	<state>/setups/.lock-<key>	locked by the process that makes this layer
  *	<state>/setups/.scan-<project>	the names in the directories of a project
@@ -34,7 +35,6 @@ struct setup_store {
 
 struct setup_layer {
 	char key[SHA256_DIGITS + 1];
-	char kind[SHA256_DIGITS + 1]; /* setup_key.kind */
 	char base[SHA256_DIGITS + 1]; /* the layer below; "": none */
 	char *project, *image;
 	char **steps;        /* titles */
@@ -56,9 +56,6 @@ void setup_layer_done(struct setup_layer *l);
 /* Find the key by a prefix of at least 4 digits. -ENOENT, -ENOTUNIQ. */
 int setup_store_find(const struct setup_store *s, const char *prefix,
 		     char ret[SHA256_DIGITS + 1], struct warren_error *err) MUST_CHECK;
-/* The newest layer of a kind. -ENOENT: there is none. */
-int setup_store_nearest(const struct setup_store *s, const char *kind,
-			struct setup_layer *ret, struct warren_error *err) MUST_CHECK;
 /* Read all layers, the newest first. Those that disappear during the call are skipped. */
 int setup_store_list(const struct setup_store *s, struct setup_layer **ret, size_t *ret_n,
 		     struct warren_error *err) MUST_CHECK;
@@ -107,5 +104,12 @@ struct setup_pruned {
 int setup_prune(int upper, int project, struct setup_pruned *ret,
 		struct warren_error *err) MUST_CHECK;
 void setup_pruned_done(struct setup_pruned *p);
+/* Is this the name of a directory to which only tools write ("node_modules")? */
+bool setup_is_of_tools(const char *name);
+/*
+ * Move everything in @project/upper, the pruned changes of a setup, to @project/below,
+ * except for directories of tools: below the project, it hides nothing (split.c).
+ */
+int setup_split(int project, struct warren_error *err) MUST_CHECK;
 
 #endif /* SETUP_STORE_H */

@@ -218,6 +218,35 @@ TEST(layers_are_over_the_source)
 	END();
 }
 
+TEST(layers_below_the_source_hide_nothing_of_it)
+{
+	PROJECT("under", OWNER);
+	AUTO_FREE char *low = sandbox_path("under.low"),
+		       *high = sandbox_path("under.high"),
+		       *dir = sandbox_path("under.low/d");
+	const char *above[] = { high, NULL }, *below[] = { low, NULL };
+
+	sandbox_destroy(sb);
+	OK(mkdir(low, 0755) == 0 && mkdir(high, 0755) == 0 && mkdir(dir, 0755) == 0);
+	EQ(chown(low, OWNER, OWNER), 0);
+	EQ(chown(dir, OWNER, OWNER), 0);
+	sandbox_put(sandbox_path("under.high/c"), "high\n", 0644);
+	make_file(low, "file", 0644, OWNER);
+	make_file(low, "only", 0644, OWNER);
+	make_file(low, "c", 0644, OWNER);
+	make_file(dir, "in", 0644, OWNER);
+	sandbox_put(sandbox_path("under/file"), "source\n", 0644);
+	p.mount.layers = above;
+	p.mount.below = below;
+	sb = with_mounts(w, &p.mount, 1);
+	STREQ(sandbox_says(sb, "cd /p; cat file only c d/in; stat -c %u only d"),
+	      "source\nold\nhigh\nold\n0\n0");
+	STREQ(sandbox_says(sb, "cd /p; echo 1 >>only; rm d/in; ls d; cat only"),
+	      "old\n1");
+	OK(access(sandbox_path("under.low/d/in"), F_OK) == 0);
+	END();
+}
+
 TEST(many_layers_are_accepted_and_too_many_refused)
 {
 	const char *layers[201] = { NULL };
@@ -430,7 +459,9 @@ TEST(wrong_fields_are_refused)
 	struct warren *w = native_engine();
 	struct project p = make_project("wrong", OWNER);
 	struct warren_sandbox *none = NULL;
-	struct warren_mount m[] = { p.mount, p.mount, p.mount, p.mount };
+	struct warren_mount m[] = {
+		p.mount, p.mount, p.mount, p.mount, p.mount, p.mount
+	};
 	struct warren_spec spec = { .n_mounts = 1 };
 
 	m[0].source = NULL;
@@ -438,6 +469,9 @@ TEST(wrong_fields_are_refused)
 	m[2].writes = "relative";
 	m[3].writes = NULL;
 	m[3].layers = ARGV("/tmp");
+	m[4].writes = NULL;
+	m[4].below = ARGV("/tmp");
+	m[5].below = ARGV("relative");
 	for (size_t i = 0; i < ARRAY_SIZE(m); i++) {
 		spec.mounts = &m[i];
 		FAILS(EINVAL, warren_create(w, &spec, &none, &err));

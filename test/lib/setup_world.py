@@ -63,12 +63,18 @@ class World:
         eq(len(found), 1, f"layers of {made}")
         return found[0]
 
-    def layer_files(self, made, part):
+    def tops(self, made, part):
+        """Over the project are dependencies, and below it what else there is."""
         upper = self.upper(made, part)
-        return sorted(os.path.relpath(f"{d}/{n}", upper) for d, _, names in os.walk(upper) for n in names)
+        return [upper] + ([os.path.dirname(upper) + "/below"] if part == "project" else [])
+
+    def layer_files(self, made, part):
+        return sorted(os.path.relpath(f"{d}/{n}", top) for top in self.tops(made, part)
+                      for d, _, names in os.walk(top) for n in names)
 
     def read(self, made, part, path):
-        with open(f"{self.upper(made, part)}/{path}", encoding="utf-8") as f:
+        (found,) = [f"{top}/{path}" for top in self.tops(made, part) if os.path.exists(f"{top}/{path}")]
+        with open(found, encoding="utf-8") as f:
             return f.read()
 
     def found(self, name):

@@ -43,24 +43,70 @@ def steps_run_once():
         eq(w.setup(), first.replace("made", "ready"))
 
 
+STEP = "{run: 'cat %s >>/srv/log; cat /srv/log >log; echo >/root/%s', files: [%s]}"
+
+
 @test
-def changed_manifests_start_from_the_nearest_layer():
+def steps_start_from_the_result_of_the_steps_before_them():
     with World() as w:
-        put(w.project, {"warren.yaml": "steps: [{run: 'cat dep >>/srv/log; cat /srv/log >log', files: [dep]}]\n", "dep": "1\n"})
-        w.setup()
-        put(w.project, {"dep": "2\n"})
-        second = w.setup()
-        eq(w.read(second, "project", "log"), "1\n2\n")
+        def steps(*names):
+            put(w.project, {"warren.yaml": f"steps: [{', '.join(STEP % (n, n, n) for n in names)}]\n"})
+            return w.setup()
+
+        put(w.project, {"one": "1\n", "two": "2\n", "three": "3\n"})
+        steps("one")
+        p = w.run("setup")
+        ok(b"ready" in p.stdout, p.stdout)
+        last = steps("one", "two")
+        eq(w.read(last, "project", "log"), "1\n2\n")
         layers = w.list()
         eq((len(layers), layers[0]["base"], layers[1]["base"]), (2, layers[1]["key"], None))
-        # Other steps are another kind.
-        put(w.project, {"warren.yaml": "steps: [{run: 'cat dep >>/srv/log; cat /srv/log >log;', files: [dep]}]\n"})
-        eq(w.read(w.setup(), "project", "log"), "2\n")
+        eq(w.read(steps("one", "two", "three"), "project", "log"), "1\n2\n3\n")
+        # A file of the last step has changed: those before it have a result.
+        put(w.project, {"three": "33\n"})
+        eq(w.read(w.setup(), "project", "log"), "1\n2\n33\n")
+        ok(w.list()[0]["base"].startswith(last.split()[0]), f"the base: {w.list()[0]}")
+        # A file of the first one has changed: nothing of its result is used.
+        put(w.project, {"one": "11\n"})
+        again = w.setup()
+        eq((w.read(again, "project", "log"), w.list()[0]["base"]), ("11\n2\n33\n", None))
         # A chain is not endless.
-        for i in range(3, 14):
-            put(w.project, {"dep": f"{i}\n"})
-            last = w.setup()
-        ok(len(w.read(last, "project", "log").split()) <= 8, w.read(last, "project", "log"))
+        names = [f"f{i}" for i in range(10)]
+        put(w.project, {n: f"{n}\n" for n in names})
+        for n in range(1, len(names) + 1):
+            last = steps(*names[:n])
+            eq(w.read(last, "project", "log"), "".join(f"{name}\n" for name in names[:n]))
+
+
+@test
+def nothing_stays_of_a_step_that_has_changed():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: 'sh ./install.sh'}]\n",
+                        "install.sh": "echo 'echo POISONED' >/root/.bashrc; mkdir node_modules; echo bad >node_modules/x\n"})
+        first = w.setup()
+        show = ("work", "-q", "--no-sync", "--", "sh", "-c", "cat /root/.bashrc node_modules/x 2>/dev/null; echo end")
+        eq(w.run(*show).stdout, b"echo POISONED\nbad\nend\n")
+        put(w.project, {"install.sh": "mkdir node_modules\n"})
+        ok(w.setup().endswith("made"), first)
+        eq(w.run(*show).stdout, b"end\n")
+
+
+@test
+def what_a_step_reads_through_other_programs_is_part_of_the_key():
+    with World() as w:
+        put(w.project, {"warren.yaml": "steps: [{run: make deps}, {run: python3 tools.py}]\n",
+                        "Makefile": "deps:\n\tmkdir -p build; echo v1 >build/out\n",
+                        "tools.py": "import more\n", "more.py": "open('build/py', 'w').write('p1')\n"})
+        needs(w, "make")
+        show = ("work", "-q", "--no-sync", "--", "cat", "build/out", "build/py")
+        w.setup()
+        eq(w.run(*show).stdout, b"v1\np1")
+        put(w.project, {"Makefile": "deps:\n\tmkdir -p build; echo v2 >build/out\n"})
+        w.setup()
+        eq(w.run(*show).stdout, b"v2\np1")
+        put(w.project, {"more.py": "open('build/py', 'w').write('p2')\n"})
+        w.setup()
+        eq(w.run(*show).stdout, b"v2\np2")
 
 
 @test
@@ -127,10 +173,36 @@ def files_of_the_project_are_not_shadowed():
             ok(b"changed " + name + b"," in p.stderr, p.stderr)
         key = p.stdout.decode()
         eq(w.layer_files(key, "project"), ["dir/new", "node_modules/kept"])
-        upper = w.upper(key, "project")
-        ok("user.overlay.opaque" not in os.listxattr(f"{upper}/dir"), "the directory hides files")
+        upper, below = w.tops(key, "project")
+        ok("user.overlay.opaque" not in os.listxattr(f"{below}/dir"), "the directory hides files")
+        eq((os.path.exists(f"{upper}/dir"), os.path.exists(f"{below}/node_modules")), (False, False))
         with open(f"{w.project}/README", encoding="ascii") as f:
             eq(f.read(), "1\n")
+
+
+@test
+def later_files_of_the_user_win():
+    with World() as w:
+        put(w.project, {".gitignore": "/gen.txt\n/out/\nsub/x\n", "dep": "1\n", "sub/own": "",
+                        "warren.yaml": "steps: [{run: 'mkdir -p build/d out node_modules sub/node_modules; for i in gen.txt build/d/f "
+                                       "out/f sub/x node_modules/m sub/node_modules/m; do cat dep >$i; done', files: [dep]}]\n"})
+        names = ["build/d/f", "gen.txt", "out/f", "sub/x"]
+        tools = ["node_modules/m", "sub/node_modules/m"]
+        eq(w.layer_files(w.setup(), "project"), sorted(names + tools))
+        show = ("work", "-q", "--no-sync", "--", "cat", *names, *tools)
+        eq(w.run(*show).stdout.split(), [b"1"] * 6)
+        put(w.project, {name: "user\n" for name in names})
+        ok(w.setup().endswith("ready"), "the key")
+        eq(w.run(*show).stdout.split(), [b"user"] * 4 + [b"1"] * 2)
+        # An accept changes what the sandbox has read.
+        w.run("work", "-q", "--name", "g", "--", "sh", "-c", "echo more >>gen.txt")
+        w.run("accept", "--ignored", "g")
+        with open(f"{w.project}/gen.txt", encoding="ascii") as f:
+            eq(f.read(), "user\nmore\n")
+        # A later setup sees the user's files, too.
+        put(w.project, {"dep": "2\n"})
+        w.setup()
+        eq(w.run(*show).stdout.split(), [b"user", b"user", b"more", b"user", b"user"] + [b"2"] * 2)
 
 
 HOSTILE = r"""
@@ -199,13 +271,14 @@ def a_script_of_an_installation_is_part_of_the_key():
 
 
 @test
-def what_a_later_setup_removed_stays_removed():
+def what_a_later_step_removed_stays_removed():
     with World() as w:
-        step = "if test -e log; then rm log node_modules/x; else mkdir node_modules; touch log node_modules/x; fi; cat dep >/srv/d"
-        put(w.project, {"warren.yaml": f"steps: [{{run: '{step}', files: [dep]}}]\n", "dep": "1\n"})
+        first = "{run: 'mkdir node_modules; touch log node_modules/x', files: [dep]}"
+        put(w.project, {"warren.yaml": f"steps: [{first}]\n", "dep": "1\n"})
         eq(w.layer_files(w.setup(), "project"), ["log", "node_modules/x"])
-        put(w.project, {"dep": "2\n"})
-        w.setup()
+        put(w.project, {"warren.yaml": f"steps: [{first}, {{run: 'rm log node_modules/x', files: [dep]}}]\n"})
+        ok(w.setup().endswith("made"), "another step")
+        ok(w.list()[0]["base"], "it starts from the first step")
         eq(w.run("work", "-q", "--no-sync", "--", "sh", "-c", "ls; ls node_modules").stdout.split(),
            [b"dep", b"node_modules", b"warren.yaml"])
 
@@ -444,8 +517,11 @@ def no_project_uses_the_results_of_another_one():
         put(w.project, files)
         second = w.setup("-w", one)  # the same path inside
         ok(second.endswith("made") and second.split()[0] != first.split()[0], second)
-        put(w.project, {"dep": "2\n"})
-        eq(w.read(w.setup("-w", one), "project", "log"), "1\n2\n")
+        # Nor is it the first step of another project's setup.
+        put(w.project, {"warren.yaml": "steps: [{run: 'cat dep >>/srv/log; cat /srv/log >log', files: [dep]}, {run: 'true', "
+                                       "files: []}]\n"})
+        w.setup("-w", one)
+        ok(w.list()[0]["base"].startswith(second.split()[0]), f"the base: {w.list()[0]}")
         w.project = one
         eq(w.setup(), first.replace("made", "ready"))
 
@@ -467,7 +543,7 @@ def results_are_listed_shown_and_removed():
         eq((w.list(), w.run("setup", "ls").stdout), ([], b""))
         put(w.project, {"warren.yaml": "steps: [{run: 'touch a', files: [dep]}]\n", "dep": "1\n"})
         first = w.setup().split()[0]
-        put(w.project, {"dep": "2\n"})
+        put(w.project, {"warren.yaml": "steps: [{run: 'touch a', files: [dep]}, {run: 'touch b', files: [dep]}]\n"})
         second = w.setup().split()[0]
         ok(first.encode() in w.run("setup", "ls").stdout, "ls")
         shown = w.run("setup", "show", first[:6]).stdout.decode()

@@ -2,12 +2,13 @@
 /*
  * cow.c - directories of the host that a sandbox sees through an overlay
  *
- * A mount with .writes is an overlay: below the source, read-only; above it the layers;
- * on top the directory `upper` of .writes, which gets the changes. The root gets layers
- * and an upper directory of the host in the same way. The parent opens the directories,
- * creates `upper` and `work` the first time, and holds a lock, because two overlays with
- * one upper directory would damage it. The child mounts the overlays in its scratch
- * space, where the directories have short names, before it leaves the host's mounts.
+ * A mount with .writes is an overlay: at the bottom the layers .below; above them the
+ * source, read-only; above it the layers; on top the directory `upper` of .writes, which
+ * gets the changes. The root gets layers and an upper directory of the host in the same
+ * way. The parent opens the directories, creates `upper` and `work` the first time, and
+ * holds a lock, because two overlays with one upper directory would damage it. The child
+ * mounts the overlays in its scratch space, where the directories have short names,
+ * before it leaves the host's mounts.
  *
  * Ids, if root creates the sandbox: in the source, only the owner of the directory is
  * mapped, as for a volume, so that files of other users of the host keep their
@@ -61,6 +62,7 @@ static int cow_check(const struct warren_spec *s, struct warren_error *err)
 
 	for (size_t i = 0; i < s->n_mounts; i++) {
 		dirs += cow_n_layers(s->mounts[i].layers);
+		dirs += cow_n_layers(s->mounts[i].below);
 		dirs += s->mounts[i].writes != NULL;
 		writes += s->mounts[i].writes != NULL;
 	}
@@ -248,6 +250,19 @@ static int cow_copy(struct create_op *m, enum cow_role role, bool writable,
 	return r < 0 ? error_wrap(err, "layer '%s'", path) : 0;
 }
 
+static int cow_copy_layers(struct create_op *m, enum cow_role role,
+			   const char *const *layers, int *fds, size_t *n,
+			   struct warren_error *err)
+{
+	int r = 0;
+
+	for (; r == 0 && layers && *layers; layers++) {
+		r = cow_copy(m, role, false, *layers, 0, &fds[*n], err);
+		*n += r == 0;
+	}
+	return r;
+}
+
 /* @v is NULL for the root. */
 static int cow_copy_stack(struct create_op *m, const struct warren_mount *v, int *fds,
 			  size_t *n, struct warren_error *err)
@@ -255,13 +270,10 @@ static int cow_copy_stack(struct create_op *m, const struct warren_mount *v, int
 	const char *const *layers = v ? v->layers : m->spec->layers;
 	const char *writes = v ? v->writes : m->spec->writes;
 	bool root = !v;
-	int r = 0;
+	int r = cow_copy_layers(m, root ? COW_ROOT : COW_LAYER, layers, fds, n, err);
 
-	for (; r == 0 && layers && *layers; layers++) {
-		r = cow_copy(m, root ? COW_ROOT : COW_LAYER, false, *layers, 0, &fds[*n],
-			     err);
-		*n += r == 0;
-	}
+	if (r == 0 && v)
+		r = cow_copy_layers(m, COW_LAYER, v->below, fds, n, err);
 	if (r == 0 && writes) {
 		r = cow_copy(m, root ? COW_ROOT : COW_WRITES, true, writes,
 			     m->writes_dirs[cow_index(m->spec, v)], &fds[*n], err);
@@ -312,6 +324,8 @@ static int cow_own_stack(struct native_plan *p, const struct warren_mount *v,
 	int r = 0;
 
 	for (; r == 0 && layers && *layers; layers++)
+		r = rootfs_copy_path(p, *layers, 0, false, COW_READ_ONLY, err);
+	for (layers = v ? v->below : NULL; r == 0 && layers && *layers; layers++)
 		r = rootfs_copy_path(p, *layers, 0, false, COW_READ_ONLY, err);
 	if (r == 0 && writes)
 		r = cow_own_writes(p, v, writes, err);
@@ -408,19 +422,25 @@ int cow_root(struct native_plan *p, size_t next, struct warren_error *err)
 static int cow_mount(struct native_plan *p, const struct warren_mount *v, size_t *next,
 		     int *ret_fd, struct warren_error *err)
 {
-	char options[4096], lowers[2048] = "", source[16], writes[16], at[16];
+	char options[4096], lowers[2048] = "", below[2048] = "";
+	char source[16], writes[16], at[16];
 	int r = cow_attach(p, next, source, err);
 
 	if (r == 0)
 		r = cow_attach_layers(p, v->layers, next, lowers, sizeof(lowers), err);
 	if (r == 0)
+		r = cow_attach_layers(p, v->below, next, below, sizeof(below), err);
+	if (r == 0)
 		r = cow_attach(p, next, writes, err);
 	if (r < 0)
 		return r;
+	if (below[0]) /* each of them ends in ":" */
+		below[strlen(below) - 1] = '\0';
 	(void)snprintf(at, sizeof(at), "o%u", (unsigned)*next);
 	if (snprintf(options, sizeof(options),
-		     "lowerdir=%s%s,upperdir=%s/upper,workdir=%s/work,userxattr", lowers,
-		     source, writes, writes) >= (int)sizeof(options))
+		     "lowerdir=%s%s%s%s,upperdir=%s/upper,workdir=%s/work,userxattr",
+		     lowers, source, below[0] ? ":" : "", below, writes,
+		     writes) >= (int)sizeof(options))
 		return error_errno(err, E2BIG, "list the layers");
 	if (mkdir(at, 0755) < 0)
 		return error_errno(err, errno, "create a mount point");

@@ -3,7 +3,7 @@
  * cow.h - copy on write: mounts and roots whose changes go to a directory of the host
  *
  * The descriptors of the directories are, in this order: layers of the root, .writes of
- * the root; then for each mount its source, its layers and its .writes.
+ * the root; then for each mount its source, its layers, those below it, and its .writes.
  */
 #ifndef BACKEND_NATIVE_COW_H
 #define BACKEND_NATIVE_COW_H

@@ -359,6 +359,8 @@ static int work_job_mounts(struct work_job *job, struct warren_error *err)
 		.target = o->workdir,
 		.writes = job->writes,
 		.layers = job->layers,
+		.below =
+			job->writes ? (const char *const *)job->ready.below_layers : NULL,
 	};
 	for (size_t i = 0; i < job->ready.plan.n_mounts; i++)
 		list->v[list->n++] = (struct warren_mount){

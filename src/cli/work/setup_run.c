@@ -182,7 +182,7 @@ static int ready_use(const struct setup_store *store, const char *key,
 {
 	while (key[0]) {
 		struct setup_layer *l = &r->chain[r->n_chain];
-		AUTO_FREE char *root = NULL, *project = NULL;
+		AUTO_FREE char *root = NULL, *project = NULL, *below = NULL;
 		int failed;
 
 		if (r->n_chain == SETUP_CHAIN_MAX)
@@ -196,8 +196,11 @@ static int ready_use(const struct setup_store *store, const char *key,
 			root = NULL;
 		if (asprintf(&project, "%s/%s/project/upper", store->path, l->key) < 0)
 			project = NULL;
-		if (!root || !project || strv_add(&r->root_layers, root) < 0 ||
-		    strv_add(&r->project_layers, project) < 0)
+		if (asprintf(&below, "%s/%s/project/below", store->path, l->key) < 0)
+			below = NULL;
+		if (!root || !project || !below || strv_add(&r->root_layers, root) < 0 ||
+		    strv_add(&r->project_layers, project) < 0 ||
+		    strv_add(&r->below_layers, below) < 0)
 			return error_errno(err, ENOMEM, "use the setup");
 		key = l->base;
 	}
@@ -210,22 +213,7 @@ static void ready_forget_layers(struct setup_ready *r)
 		setup_layer_done(&r->chain[--r->n_chain]);
 	r->root_layers = strv_free(r->root_layers);
 	r->project_layers = strv_free(r->project_layers);
-}
-
-/* The same project with other manifests has most of what this one needs. */
-static void ready_use_nearest(const struct setup_store *store, const char *kind,
-			      struct setup_ready *r)
-{
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct setup_layer nearest;
-
-	if (setup_store_nearest(store, kind, &nearest, &ignored) < 0)
-		return;
-	/* A new chain is started when this one is full. */
-	if (ready_use(store, nearest.key, r, &ignored) < 0 ||
-	    r->n_chain == SETUP_CHAIN_MAX)
-		ready_forget_layers(r);
-	setup_layer_done(&nearest);
+	r->below_layers = strv_free(r->below_layers);
 }
 
 /* Name the first files of a list, which a project can make long. */
@@ -256,7 +244,7 @@ static int ready_clean(const struct setup_ready_options *o, struct setup_new *n,
 					    "root/upper/tmp", "root/upper/run",
 					    "project/work",   "project/lock" };
 	struct setup_pruned CLEANUP(setup_pruned_done) pruned = { 0 };
-	AUTO_CLOSE int upper = -1;
+	AUTO_CLOSE int project = -1, upper = -1;
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rest); i++) {
@@ -271,10 +259,13 @@ static int ready_clean(const struct setup_ready_options *o, struct setup_new *n,
 		if (r < 0 && r != -ENOENT)
 			return error_errno(err, -r, "clean up the setup: %s", rest[i]);
 	}
+	project = openat(n->fd, "project", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	upper = openat(n->fd, "project/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (upper < 0)
+	if (project < 0 || upper < 0)
 		return error_errno(err, errno, "look at the changes of the setup");
 	r = setup_prune(upper, o->project_fd, &pruned, err);
+	if (r == 0)
+		r = setup_split(project, err);
 	if (r < 0)
 		return r;
 	ready_say_pruned(o, pruned.changed, "changed", "which is a file of the project");
@@ -318,21 +309,46 @@ static int ready_commit(const struct setup_store *store, const struct setup_key 
 	}
 	l.steps = titles;
 	(void)strcpy(l.key, key->key);
-	(void)strcpy(l.kind, key->kind);
 	if (w->ready->n_chain > 0)
 		(void)strcpy(l.base, w->ready->chain[0].key);
 	return setup_store_commit(store, w->made, &l, err);
 }
 
 static int ready_key(const struct setup_ready_options *o, const struct setup_ready *r,
-		     struct setup_key *ret, struct warren_error *err)
+		     size_t n_steps, struct setup_key *ret, struct warren_error *err)
 {
-	return setup_plan_key(o->project_fd, &r->plan,
-			      &(struct setup_key_of){ .project = o->project,
-						      .image_id = r->found.id,
-						      .workdir = r->workdir,
-						      .hidden = o->hidden },
-			      ret, err);
+	const struct setup_key_of of = { .project = o->project,
+					 .image_id = r->found.id,
+					 .workdir = r->workdir,
+					 .hidden = o->hidden };
+
+	return setup_plan_key_of_prefix(o->project_fd, &r->plan, n_steps, &of, ret, err);
+}
+
+/*
+ * Use the result of the first steps, if there is one: it is what they would give now.
+ * Any other result may have what its steps left, such as files in the home directory that
+ * a changed script or dependency no longer writes. Returns how many steps it has.
+ */
+static size_t ready_use_first_steps(const struct setup_ready_options *o,
+				    const struct setup_store *store,
+				    struct setup_ready *r)
+{
+	const struct setup_steps *steps = &r->plan.steps;
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct setup_key key;
+
+	for (size_t n = steps->n; n-- > 1;) {
+		if (steps->v[n - 1].start || steps->v[n].start)
+			continue;
+		if (ready_key(o, r, n, &key, &ignored) == 0 &&
+		    ready_use(store, key.key, r, &ignored) == 0 &&
+		    r->n_chain < SETUP_CHAIN_MAX)
+			return n;
+		/* Also if it has as many layers as there may be. */
+		ready_forget_layers(r);
+	}
+	return 0;
 }
 
 /* The user may have changed files while the steps ran: then the result has no valid key.
@@ -342,7 +358,7 @@ static int ready_check_key(const struct setup_ready_options *o,
 			   struct warren_error *err)
 {
 	struct setup_key now;
-	int failed = ready_key(o, r, &now, err);
+	int failed = ready_key(o, r, r->plan.steps.n, &now, err);
 
 	if (failed == 0 && strcmp(now.key, key->key) != 0)
 		failed = error_set(
@@ -352,7 +368,7 @@ static int ready_check_key(const struct setup_ready_options *o,
 	return failed;
 }
 
-/* Run the steps on top of the nearest layer; the lock of the key is held. */
+/* Run the steps that no layer has; the lock of the key is held. */
 static int ready_make(const struct setup_ready_options *o,
 		      const struct setup_store *store, const struct setup_key *key,
 		      struct setup_ready *r, struct warren_error *err)
@@ -364,7 +380,7 @@ static int ready_make(const struct setup_ready_options *o,
 	int failed;
 
 	if (!o->refresh)
-		ready_use_nearest(store, key->kind, r);
+		w.first = ready_use_first_steps(o, store, r);
 	failed = setup_store_begin(store, &n, err);
 	if (failed == 0)
 		failed = setup_steps_run(&w, err);
@@ -497,7 +513,7 @@ static int ready_prepare(const struct setup_ready_options *o, struct setup_store
 				    : error_errno(err, ENOMEM, "plan the setup");
 	}
 	if (failed == 0 && ready_has_steps(&r->plan)) {
-		failed = ready_key(o, r, &key, err);
+		failed = ready_key(o, r, r->plan.steps.n, &key, err);
 		if (failed == 0)
 			failed = ready_find_or_make(o, store, &key, r, err);
 	}

@@ -7,7 +7,8 @@
  *	r = setup_ready(&(struct setup_ready_options){ .command = "work", .project = path,
  *		.project_fd = fd, .options = &o }, &ready, &err);
  *	... ready.image, .user, .workdir, .env; .root_layers for the root,
- *	    .project_layers over the project (below .writes and the hidden files) ...
+ *	    .project_layers over the project (below .writes and the hidden files), and
+ *	    .below_layers below it ...
  *	setup_ready_done(&ready);	after the sandbox has ended
  *
  * The steps run in a sandbox of their own, with the capability `packages` alone and
@@ -49,6 +50,7 @@ struct setup_ready {
 	char *workdir; /* where the project appears */
 	char **env;    /* NAME=VALUE of the project; those of the user take precedence */
 	char **root_layers, **project_layers;      /* the topmost first; NULL: none */
+	char **below_layers;                       /* below the project */
 	char key[SHA256_DIGITS + 1];               /* ""; nothing had to be set up */
 	bool cached;                               /* the layers existed */
 	struct setup_layer chain[SETUP_CHAIN_MAX]; /* locked: the topmost first */
@@ -85,6 +87,7 @@ struct setup_work {
 	struct setup_ready *ready;
 	struct setup_new *made;
 	const char *store_path;
+	size_t first; /* the steps before this one have a layer */
 	uint64_t took_ms;
 };
 int setup_steps_run(struct setup_work *w, struct warren_error *err) MUST_CHECK;

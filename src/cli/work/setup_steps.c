@@ -311,7 +311,7 @@ static int setup_steps_in(struct setup_work *w, struct work_sandbox *sb,
 	const struct setup_steps *steps = &w->ready->plan.steps;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < steps->n; i++)
+	for (size_t i = w->first; r == 0 && i < steps->n; i++)
 		if (!steps->v[i].start)
 			r = step_run(w, sb, o, &steps->v[i], false, err);
 	for (size_t i = 0; r == 0 && i < steps->n; i++)
@@ -353,6 +353,7 @@ int setup_steps_run(struct setup_work *w, struct warren_error *err)
 		return error_errno(err, ENOMEM, "run the setup");
 	mount.writes = project;
 	mount.layers = (const char *const *)layers;
+	mount.below = (const char *const *)w->ready->below_layers;
 	sandbox.writes = root;
 	sandbox.layers = (const char *const *)w->ready->root_layers;
 	r = setup_steps_options(w, &o, err);
