@@ -298,6 +298,28 @@ static int devcontainer_mount_parse(const struct devcontainer *d, const json_t *
 	return 0;
 }
 
+/* Would a sandbox refuse to mount something there? Then setup must not accept it. */
+static const char *devcontainer_target_fault(const char *target)
+{
+	const char *at = target;
+
+	if (!target || target[0] != '/')
+		return "needs an absolute target";
+	if (strspn(target, "/") == strlen(target))
+		return "cannot cover the root";
+	while (*at) {
+		size_t slashes = strspn(at, "/"), n = strcspn(at + slashes, "/");
+		const char *part = at + slashes;
+
+		if ((n == 1 && part[0] == '.') || (n == 2 && strncmp(part, "..", 2) == 0))
+			return "needs a target without '.' and '..'";
+		if (at == target && n == 4 && strncmp(part, "proc", 4) == 0)
+			return "cannot have a target in /proc";
+		at = part + n;
+	}
+	return NULL;
+}
+
 /* Only a tmpfs is mounted: everything else belongs to the host. */
 static int devcontainer_mount(struct devcontainer *d, const json_t *value,
 			      struct warren_error *err)
@@ -305,11 +327,13 @@ static int devcontainer_mount(struct devcontainer *d, const json_t *value,
 	struct devcontainer_mount CLEANUP(devcontainer_mount_done) m = { 0 };
 	struct setup_plan *p = d->plan;
 	int r = devcontainer_mount_parse(d, value, &m, err);
+	const char *fault;
 
 	if (r < 0)
 		return r;
-	if (!m.target || m.target[0] != '/')
-		return devcontainer_refuse(d, "mounts", "needs an absolute target", err);
+	fault = devcontainer_target_fault(m.target);
+	if (fault)
+		return devcontainer_refuse(d, "mounts", fault, err);
 	if (!m.type || strcmp(m.type, "tmpfs") != 0) {
 		bool bind = m.type && strcmp(m.type, "bind") == 0;
 

@@ -316,7 +316,10 @@ def a_wrong_devcontainer_is_refused():
                          ('{"containerEnv": {"A=B": "x"}}', "name that no variable has"),
                          ('{"forwardPorts": [0]}', "list of ports"), ('{"forwardPorts": ["x"]}', "forwardPorts"),
                          ('{"postCreateCommand": 1}', "'postCreateCommand' must be"),
-                         ('{"mounts": ["type=tmpfs"]}', "absolute target"), ("{" * 5000, "devcontainer.json:1:"),
+                         ('{"mounts": ["type=tmpfs"]}', "absolute target"),
+                         ('{"mounts": ["type=tmpfs,target=/tmp/../proc/self"]}', "without '.' and '..'"),
+                         ('{"mounts": ["type=tmpfs,target=//proc/x"]}', "in /proc"),
+                         ('{"mounts": ["type=tmpfs,target=//"]}', "cover the root"), ("{" * 5000, "devcontainer.json:1:"),
                          ('{"dockerComposeFile": "x.yml"}', "dockerComposeFile, which Warren cannot run")):
         with scratch() as d:
             put(d, {".devcontainer/devcontainer.json": text})
