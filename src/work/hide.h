@@ -15,6 +15,9 @@
  * Names are compared without regard to case. Patterns of the user follow the default ones
  * (hide_defaults()).
  *
+ * Other names of a hidden file, wherever they are, are hidden as well (hide_links.c), but
+ * not those of files in a directory that is hidden.
+ *
  * Files below node_modules and in git's object store are not searched: the former are
  * published packages, and what is in the latter cannot be hidden. A file with secrets
  * that was committed stays visible in the history. Files that the user creates later in
@@ -40,6 +43,11 @@ struct work_hidden {
 
 /* The default patterns, NULL-terminated, to print and document. */
 const char *const *hide_defaults(void);
+/*
+ * Is the directory at the absolute @path one that would be hidden in a project, or in
+ * one? As a project, its files have no names that would be recognised.
+ */
+bool hide_is_secret_dir(const char *path);
 
 /*
  * Make the layer `hide` of a new work; in mode WORK_COPY, also the copy. @patterns is

@@ -123,7 +123,52 @@ static size_t config_header(const char *line, size_t n)
 	return 0;
 }
 
-static void config_one(struct config_cleaner *c, const char *line, size_t n)
+/* The line as git understands it: continued, without quotes, escapes and comments. */
+static void config_plain(struct buf *out, const char *line, size_t n)
+{
+	bool quoted = false;
+
+	for (size_t i = 0; i < n; i++) {
+		char c = line[i];
+
+		if (c == '"') {
+			quoted = !quoted;
+			continue;
+		}
+		if (!quoted && (c == '#' || c == ';'))
+			return;
+		if (c == '\\' && i + 1 < n) {
+			c = line[++i];
+			if (c == '\r' && i + 1 < n && line[i + 1] == '\n')
+				c = line[++i];
+			if (c == '\n')
+				continue;
+		}
+		buf_add(out, &c, 1);
+	}
+}
+
+/* Is there a URL with a password, which git finds up to the path of the URL? */
+static bool config_has_password(const struct buf *plain)
+{
+	const char *text = plain->data, *end = text + plain->len, *colon;
+
+	while (text && text < end &&
+	       (colon = memmem(text, (size_t)(end - text), "://", 3))) {
+		const char *host = colon + 3, *stop = host, *at;
+
+		while (stop < end && !strchr("/?#", *stop))
+			stop++;
+		at = memrchr(host, '@', (size_t)(stop - host));
+		if (at && (!config_is_ssh(text, colon) ||
+			   memchr(host, ':', (size_t)(at - host))))
+			return true;
+		text = host;
+	}
+	return false;
+}
+
+static void config_write(struct config_cleaner *c, const char *line, size_t n)
 {
 	size_t blank = config_blank(line, n), header = 0;
 	const char *at = line + blank;
@@ -145,6 +190,23 @@ static void config_one(struct config_cleaner *c, const char *line, size_t n)
 		return;
 	}
 	config_urls(c->out, line, n);
+}
+
+static void config_one(struct config_cleaner *c, const char *line, size_t n)
+{
+	struct buf one AUTO_BUF = BUF_INIT(SIZE_MAX), plain AUTO_BUF = BUF_INIT(SIZE_MAX);
+	struct buf *out = c->out;
+
+	c->out = &one;
+	config_write(c, line, n);
+	c->out = out;
+	config_plain(&plain, one.data ? one.data : "", one.len);
+	/* Written with quotes or escapes in between: nobody needs to see such a line. */
+	if (plain.failed || one.failed || config_has_password(&plain)) {
+		c->dropped |= line[config_blank(line, n)] == '[';
+		return;
+	}
+	buf_add(out, one.data ? one.data : "", one.len);
 }
 
 void git_config_clean(const char *text, size_t n, struct buf *out)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/gitignore.h"
 #include "work/hide.h"
 
 /*
@@ -16,6 +17,18 @@
 int hide_search(int project, const char *const *patterns, int memory, const char *name,
 		struct work_hidden *h, struct warren_error *err);
 int hide_add(char ***list, size_t *n, const char *path);
+
+/* --------------------------------------------------------------- hide_links.c */
+
+/* Add the other names of hidden files, except those that the pattern @asked shows. */
+int hide_links(int project, const struct gitignore *asked, struct work_hidden *h);
+
+/* ------------------------------------------------------------ hide_contents.c */
+
+/* What must be in a file with this name so that it is hidden; 0: anything. */
+unsigned hide_contents_of(const char *name);
+/* Does the text have one of these things? */
+bool hide_has_secret(const char *text, size_t n, unsigned what);
 
 /* Open the directory at @path of the layer, which is created like the project's. */
 int hide_layer_dir(int layer, int project, const char *path);

@@ -65,12 +65,16 @@ static const char *const hide_default_patterns[] = {
 	"*.ppk",
 	"*.pem",
 	"*.key",
+	"*.p8",
+	"*.pk8",
+	"*.der",
 	"credentials.json",
 	"application_default_credentials.json",
 	".cargo/credentials",
 	".cargo/credentials.toml",
 	".config/gcloud/",
-	"terraform.tfvars",
+	".config/gh/",
+	"*.tfvars",
 	"master.key",
 	".env~",
 	".htpasswd",
@@ -80,26 +84,6 @@ static const char *const hide_default_patterns[] = {
 	".s3cfg",
 	"rclone.conf",
 	NULL,
-};
-
-/* Files with these names are hidden by default only if they contain a credential. */
-static const struct {
-	const char *name, *contains; /* "*.x": names that end with ".x" */
-} hide_contents[] = {
-	{ ".npmrc", "_auth" },
-	{ ".npmrc", "_password" },
-	{ ".yarnrc.yml", "npmAuth" },
-	{ ".pypirc", "password" },
-	{ "*.pem", "PRIVATE KEY" },
-	{ "*.key", "PRIVATE KEY" },
-	{ "credentials.json", "private_key" },
-	{ "credentials.json", "refresh_token" },
-	{ "credentials.json", "client_secret" },
-	{ "application_default_credentials.json", "private_key" },
-	{ "application_default_credentials.json", "refresh_token" },
-	{ "terraform.tfvars", "password" },
-	{ "terraform.tfvars", "secret" },
-	{ "terraform.tfvars", "token" },
 };
 
 const char *const *hide_defaults(void)
@@ -203,8 +187,8 @@ static void hide_leave(struct hide_search *s, size_t length)
 	s->path[length] = '\0';
 }
 
-/* A file that cannot be read may contain one. */
-static bool hide_contains(const struct hide_search *s, const char *needle)
+/* A file that cannot be read may have one. */
+static bool hide_contains(const struct hide_search *s, unsigned what)
 {
 	AUTO_FREE char *text = NULL;
 	const char *name = NULL;
@@ -214,33 +198,17 @@ static bool hide_contains(const struct hide_search *s, const char *needle)
 	AUTO_CLOSE int fd = dir < 0 ? -1 : beneath_file(dir, name, &st);
 
 	return fd < 0 || work_file_read(fd, HIDE_READ_MAX, &text, &n) < 0 ||
-	       memmem(text, n, needle, strlen(needle)) != NULL;
-}
-
-/* master.key is a key itself, without the lines around it. */
-static bool hide_is_named(const char *name, const char *wanted)
-{
-	size_t n = strlen(name), end = strlen(wanted) - 1;
-
-	if (wanted[0] != '*')
-		return strcasecmp(name, wanted) == 0;
-	return n >= end && strcasecmp(name + n - end, wanted + 1) == 0 &&
-	       strcasecmp(name, "master.key") != 0;
+	       hide_has_secret(text, n, what);
 }
 
 static bool hide_by_default(const struct hide_search *s, const char *name, bool is_dir)
 {
-	bool conditional = false;
+	unsigned what;
 
 	if (gitignore_match(&s->defaults, s->path, is_dir) != 1)
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(hide_contents); i++)
-		if (!is_dir && hide_is_named(name, hide_contents[i].name)) {
-			conditional = true;
-			if (hide_contains(s, hide_contents[i].contains))
-				return true;
-		}
-	return !conditional;
+	what = is_dir ? 0 : hide_contents_of(name);
+	return what == 0 || hide_contains(s, what);
 }
 
 static bool hide_matches(const struct hide_search *s, const char *name, bool is_dir)
@@ -252,20 +220,59 @@ static bool hide_matches(const struct hide_search *s, const char *name, bool is_
 
 static int hide_dir(struct hide_search *s);
 
-/* git's directory: only the configuration is of interest, also that of submodules. */
-static int hide_git(struct hide_search *s)
+/*
+ * A file of git's directory: credentials are hidden, and what has URLs is shown without
+ * their passwords: the configuration, and copies that editors and tools have made of it.
+ */
+static int hide_git_file(struct hide_search *s, const char *name, bool urls)
 {
-	static const char *const names[] = { "config", "config.worktree" };
+	if (hide_may_match(s, name) && hide_matches(s, name, false))
+		return hide_add(&s->found->paths, &s->found->n, s->path);
+	if (strcasestr(name, "credential") &&
+	    gitignore_match(&s->asked, s->path, false) != 0)
+		return hide_add(&s->found->paths, &s->found->n, s->path);
+	if (urls || strncmp(name, "config", 6) == 0 || strcmp(name, "FETCH_HEAD") == 0)
+		return hide_add(&s->found->cleaned, &s->found->n_cleaned, s->path);
+	return 0;
+}
+
+/* The files in the directory at the path; @urls: all of them have URLs. */
+static int hide_git_files(struct hide_search *s, bool urls)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
 	AUTO_CLOSE int fd = hide_open(s);
+	const struct dir_entry *e;
 	const size_t length = s->length;
 	struct stat st;
 	int r = 0;
 
-	for (size_t i = 0; fd >= 0 && r == 0 && i < ARRAY_SIZE(names); i++) {
-		if (fstatat(fd, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISREG(st.st_mode) || hide_enter(s, names[i]) < 0)
+	if (!reader)
+		return -ENOMEM;
+	if (fd < 0)
+		return 0;
+	reader->fd = fd;
+	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
+		if ((e->type != DT_REG && e->type != DT_UNKNOWN) ||
+		    fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode) || hide_enter(s, e->name) < 0)
 			continue;
-		r = hide_add(&s->found->cleaned, &s->found->n_cleaned, s->path);
+		r = hide_git_file(s, e->name, urls);
+		hide_leave(s, length);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* git's directory: the configuration is of interest, also that of submodules. */
+static int hide_git(struct hide_search *s)
+{
+	static const char *const old[] = { "remotes", "branches" };
+	const size_t length = s->length;
+	int r = hide_git_files(s, false);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(old); i++) {
+		if (hide_enter(s, old[i]) < 0)
+			continue;
+		r = hide_git_files(s, true);
 		hide_leave(s, length);
 	}
 	return r;
@@ -556,9 +563,42 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 	hide_note(s, &s->defaults);
 	hide_note(s, &s->asked);
 	r = r < 0 ? r : hide_walk(s, memory, name, rules.data);
+	r = r < 0 ? r : hide_links(project, &s->asked, h);
 	if (r < 0)
 		(void)error_errno(err, -r, "search for files to hide in '%s'", s->path);
 	gitignore_done(&s->defaults);
 	gitignore_done(&s->asked);
 	return r;
+}
+
+bool hide_is_secret_dir(const char *path)
+{
+	AUTO_FREE char *copy = strdup(path[0] == '/' ? path + 1 : path);
+	struct gitignore dirs = { .any_case = true };
+	bool found = false;
+
+	for (const char *const *p = hide_default_patterns; copy && !found && *p; p++) {
+		const char *slash = strrchr(*p, '/');
+		size_t n = slash ? (size_t)(slash - *p) : 0, all = strlen(path);
+
+		/* ".aws/": all in it. ".docker/config.json": what is next to it, too. */
+		if (slash && !slash[1] && gitignore_parse(&dirs, *p, strlen(*p)) < 0)
+			found = true;
+		else if (slash && slash[1])
+			found = all > n && path[all - n - 1] == '/' &&
+				strncasecmp(path + all - n, *p, n) == 0;
+	}
+	/* A pattern with a slash in it means one directory, so try from each. */
+	for (char *at = copy; at && !found; at = strchr(at, '/')) {
+		at += *at == '/';
+		for (char *end = at; !found && end && *end; end = strchr(end + 1, '/')) {
+			char *stop = strchrnul(end + 1, '/'), kept = *stop;
+
+			*stop = '\0';
+			found = gitignore_match(&dirs, at, true) == 1;
+			*stop = kept;
+		}
+	}
+	gitignore_done(&dirs);
+	return found || !copy;
 }

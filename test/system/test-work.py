@@ -375,10 +375,13 @@ def the_exit_status_is_passed_on(u):
 
 @each_user
 def wrong_projects_are_refused(u):
+    keys = f"{u.dir}/.ssh"
+    os.makedirs(f"{keys}/in")
     for words, reason in ((["/no/such", "--", "true"], b"No such file"), (["/etc/passwd", "--", "true"], b"Not a directory"),
                           (["/", "--", "true"], b"cannot be a project"), ([u.project, "true"], b"write '--' before"),
                           ([u.env["HOME"], "--", "true"], b"home directory"), ([u.dir, "--", "true"], b"home directory"),
-                          ([u.store, "--", "true"], b"own files"),
+                          ([u.store, "--", "true"], b"own files"), ([keys, "--", "true"], b"directory for keys"),
+                          (["--mode", "bind", f"{keys}/in", "--", "true"], b"directory for keys"),
                           (["--resume", "x", u.project, "--", "true"], b"that of the work"),
                           (["--resume", "nothing"], b"nothing"), (["--mode", "magic"], b"magic"),
                           (["-v", f"{u.project}:{u.project}", u.project], b"where the project is")):

@@ -11,6 +11,11 @@
 
 static char hidden[8192];
 
+static int cleaned_compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static const char *hide(struct work *w, const char *const *patterns)
 {
 	AUTO_HIDDEN struct work_hidden h = { 0 };
@@ -21,6 +26,7 @@ static const char *hide(struct work *w, const char *const *patterns)
 	hidden[0] = '\0';
 	for (size_t i = 0; i < h.n; i++)
 		n += (size_t)snprintf(hidden + n, sizeof(hidden) - n, "%s|", h.paths[i]);
+	qsort(h.cleaned, h.n_cleaned, sizeof(*h.cleaned), cleaned_compare);
 	for (size_t i = 0; i < h.n_cleaned; i++)
 		n += (size_t)snprintf(hidden + n, sizeof(hidden) - n, "~%s|",
 				      h.cleaned[i]);
@@ -67,6 +73,78 @@ TEST(keys_and_files_with_credentials_are_hidden_by_their_contents)
 			     ".vault-token|a.jks|a.pem|credentials.json|d/B.KEY|"
 			     "master.key|terraform.tfvars|");
 	end();
+}
+
+TEST(keys_are_recognised_in_all_encodings)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	shell("cd p && openssl genpkey -algorithm ed25519 -outform DER -out a.key && "
+	      "openssl genrsa -traditional 1024 2>/dev/null | tee pem | openssl rsa -outform DER -traditional "
+	      "-out rsa.der 2>/dev/null && "
+	      "openssl ecparam -name prime256v1 -genkey -noout -outform DER -out ec.p8 && "
+	      "openssl pkcs8 -topk8 -in pem -outform DER -passout pass:x -out locked.key && "
+	      "openssl rsa -in pem -pubout -outform DER -out public.key 2>/dev/null && "
+	      "openssl rsa -in pem -RSAPublicKey_out -outform DER -out old-public.key 2>/dev/null && "
+	      "openssl req -x509 -key pem -subj /CN=x -outform DER -out cert.der && "
+	      "iconv -t utf-16 <pem >wide.pem && iconv -t utf-16be <pem >b.pem && rm pem && "
+	      "printf 'PK\\003\\004' >talk.key && : >empty.key");
+	w = start();
+	STREQ(hide(w, NULL), "a.key|b.pem|ec.p8|locked.key|rsa.der|wide.pem|");
+	end();
+}
+
+TEST(credentials_are_recognised_in_other_forms)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	shell("cd p && mkdir a b c && echo '{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"s\"}' "
+	      ">a/credentials.json && echo '-----BEGIN RSA PRIVATE KEY-----' >b/credentials.json && "
+	      "echo '{\"type\":\"none\"}' >c/credentials.json && echo 'db_password = 1' >prod.tfvars && "
+	      "echo 'API_TOKEN = 1' >x.auto.tfvars && echo 'region = 1' >dev.tfvars");
+	w = start();
+	STREQ(hide(w, NULL),
+	      "a/credentials.json|b/credentials.json|prod.tfvars|x.auto.tfvars|");
+	end();
+}
+
+TEST(other_names_of_hidden_files_are_hidden)
+{
+	const char *const asked[] = { "!shown", NULL };
+	AUTO_WORK struct work *w = NULL, *other = NULL;
+
+	begin();
+	shell("cd p && mkdir -p a/b node_modules/x && echo s >.env && ln .env a/b/settings && ln .env node_modules/x/c && "
+	      "ln .env shown && echo n >one && ln one two && echo s >.netrc");
+	w = start();
+	STREQ(hide(w, NULL), ".env|.netrc|a/b/settings|node_modules/x/c|shown|");
+	other = start();
+	STREQ(hide(other, asked), ".env|.netrc|a/b/settings|node_modules/x/c|");
+	end();
+}
+
+TEST(a_directory_of_secrets_is_no_project)
+{
+	static const char *const secret[] = {
+		"/home/a/.aws",        "/home/a/.ssh/keys/x",
+		"/root/.kube",         "/a/.config/gh",
+		"/a/.config/gcloud/x", "/h/.docker",
+		"/h/.CARGO",           "/.ssh"
+	};
+	static const char *const plain[] = {
+		"/home/a/aws", "/home/a/.config", "/h/.cargo/registry/src",
+		"/a/x.pem",    "/h/config/gh",    "/h/docker",
+		"/h/.aws2"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(secret); i++)
+		if (!hide_is_secret_dir(secret[i]))
+			TAP_FAIL("%s", secret[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
+		if (hide_is_secret_dir(plain[i]))
+			TAP_FAIL("%s", plain[i]);
 }
 
 TEST(the_sandbox_does_not_see_them)
@@ -136,6 +214,13 @@ TEST(credentials_in_the_configuration_of_git_are_removed)
 	       "[sendemail]\n\tsmtpUser = u\n[a]\n");
 	cleans("url = https://h/x.git?private_token=s&a=b\nurl = \"https://u:p@h/x?a=1\"\n",
 	       "url = https://h/x.git\nurl = \"https://h/x?a=1\"\n");
+	cleans("[a]\n\turl = https://us\\\ner:pw@h/x\n\ty = 1\n", "[a]\n\ty = 1\n");
+	cleans("[a]\n\turl = https://us\\\r\ner:pw@h/x\n\ty = 1\n", "[a]\n\ty = 1\n");
+	cleans("url = \"https://u:p\"@h/x\nurl = https://u:p\\\"q@h\nz = 1\n", "z = 1\n");
+	cleans("url = https://h/x/\\\nmore\n# https://h a@b\n",
+	       "url = https://h/x/\\\nmore\n# https://h a@b\n");
+	cleans("URL: https://u:p@h/x\nPull: a:b\n", "URL: https://h/x\nPull: a:b\n");
+	cleans("https://u:p@h/x#main\n", "https://h/x#main\n");
 	cleans("[credential\n\thelper = x\n", "");
 	cleans("x = \"https://u:p@h\"", "x = \"https://h\"");
 }
@@ -153,6 +238,26 @@ TEST(configurations_of_submodules_and_nested_repositories_are_cleaned)
 	OK(hide(w, NULL)[0]);
 	shell("cd '%s/hide' && for f in .git/config .git/modules/a/b/config sub/.git/config bare/config kept/config; do "
 	      "grep -q z $f && ! grep -q token $f || exit 1; done",
+	      w->dir);
+	end();
+}
+
+TEST(other_files_of_git_with_credentials_are_hidden_or_cleaned)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	shell("cd p && git init -q . && mkdir -p .git/remotes .git/branches .git/modules/m && cd .git && "
+	      "for f in config~ config.bak config.worktree modules/m/config.orig; do printf '[x]\\ntoken = s\\nz = 1\\n' >$f; done && "
+	      "echo 'URL: https://u:p@h/z' >remotes/o && echo 'https://u:p@h/z' >branches/b && "
+	      "echo \"0 not-for-merge branch 'z' of https://u:p@h/x\" >FETCH_HEAD && echo https://u:p@h >credentials && "
+	      "echo s >.netrc && ln -s /etc/passwd config.link && echo 'ref: refs/heads/m' >HEAD");
+	w = start();
+	STREQ(hide(w, NULL),
+	      ".git/.netrc|.git/credentials|~.git/FETCH_HEAD|~.git/branches/b|~.git/config.bak|"
+	      "~.git/config.worktree|~.git/config~|~.git/modules/m/config.orig|~.git/remotes/o|");
+	shell("cd '%s/hide/.git' && for f in config~ config.bak config.worktree modules/m/config.orig remotes/o branches/b "
+	      "FETCH_HEAD; do grep -q z $f && ! grep -q 'token\\|:p' $f || exit 1; done",
 	      w->dir);
 	end();
 }

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/userdirs.h"
 #include "cli/command.h"
+#include "work/hide.h"
 
 /* Is @path @dir, or below it? */
 static bool work_path_below(const char *path, const char *dir)
@@ -47,6 +48,12 @@ int work_project_find(const char *path, char **ret, struct warren_error *err)
 		return error_set(err, EINVAL,
 				 "project '%s': it contains the home directory, with "
 				 "keys and passwords; use a directory in it",
+				 project);
+	if (hide_is_secret_dir(project))
+		return error_set(err, EINVAL,
+				 "project '%s': it is a directory for keys and "
+				 "passwords, which a project would hide; use a copy of "
+				 "what the command needs",
 				 project);
 	r = state_dir_default(&state, err);
 	if (r < 0)
