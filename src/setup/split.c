@@ -6,7 +6,7 @@
  * names since. The user's files must win: the sandbox would read an old file otherwise,
  * and an accept would take the user's for what the sandbox has read. So nearly all of a
  * layer lies below the project, where it hides nothing. Above it stay only directories to
- * which nobody but tools writes (setup_is_of_tools()): a mixture of the user's
+ * which only tools write (setup_is_of_tools()): a mixture of the user's
  * node_modules with another one would be neither.
  *
  * The files are hostile: links are not followed, and the depth is limited (by

@@ -201,7 +201,7 @@ static void config_one(struct config_cleaner *c, const char *line, size_t n)
 	config_write(c, line, n);
 	c->out = out;
 	config_plain(&plain, one.data ? one.data : "", one.len);
-	/* Written with quotes or escapes in between: nobody needs to see such a line. */
+	/* Written with quotes or escapes in between: such a line is left out. */
 	if (plain.failed || one.failed || config_has_password(&plain)) {
 		c->dropped |= line[config_blank(line, n)] == '[';
 		return;

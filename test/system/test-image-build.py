@@ -289,6 +289,8 @@ def run_has_mounts():
     eq(s.run(image, "sh", "-c", "ls -d /cache /w/tmpfs /other /one /run/secrets 2>/dev/null; echo /w/*"), "/w/*\n")
     s.build(text, "--no-cache", *options, files={"dir/f": "bound\n"})
     ok("\n2\nro\n" in s.said, s.said)
+    # Installers set such bits; only Warren's user can reach the cache.
+    s.build("FROM base:1\nRUN --mount=type=cache,target=/cache,id=c touch /w /cache/s; chmod 4755 /w /cache/s\n")
     s.build(text, files={"dir/f": "bound\n"})
     eq(s.steps()[1], [], "a secret is part of the key")
     s.build(text, *options, files={"dir/f": "changed\n"})
