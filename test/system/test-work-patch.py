@@ -259,7 +259,8 @@ def paths_are_read_from_a_file():
         wid = p.work(CHANGE + "; echo 2 >'new\nline'")
         listed = p.warren("diff", wid, "--name-only", "--paths-from", "-", "gone", data=b"new\nline\0a.c\0").stdout
         eq(listed, b'a.c\ngone\n"new\\nline"\n')
-        for bad, why in ((b"", b"there are no paths"), (b"a.c", b"does not end with a NUL byte"), (b"\0../x\0", b"not in the project"),
+        for bad, why in ((b"", b"there are no paths"), (b"a.c", b"does not end with a NUL byte"), (b"../x\0", b"not in the project"),
+                         (b"\0a.c\0", b"a path is empty"),
                          (b"none\0", b"nothing was changed at 'none'")):
             ok(why in p.warren("accept", wid, "--paths-from", "-", data=bad, status=125).stderr, bad)
         p.warren("accept", wid, "--paths-from", "-", data=b"new\nline\0gone\0")
