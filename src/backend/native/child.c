@@ -129,7 +129,10 @@ static int child_await_mounts(struct native_plan *p, struct warren_error *err)
  */
 static int await_spec(struct native_plan *p, struct warren_error *err)
 {
-	return child_receive(p, p->stage, err);
+	int r = child_receive(p, p->stage, err);
+
+	p->has_spec = r == 0;
+	return r;
 }
 
 static int child_become_root(struct native_plan *p UNUSED, struct warren_error *err)

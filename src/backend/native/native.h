@@ -192,6 +192,7 @@ struct native_plan {
 	 * If prepared in advance: copy of the spec, which arrives later; `spec` points to
 	 * it.
 	 */
+	bool has_spec; /* set by the process that mounts */
 	struct warren_spec asked;
 	struct warren_mount mounts[NATIVE_MOUNTS_MAX];
 	char text[NATIVE_TEXT_MAX]; /* strings of that spec; unused pages take no memory

@@ -216,6 +216,7 @@ static int prepared_limit(struct create_op *m, struct warren_error *err)
 
 /*
  * The process reports READY or an error; if it just ends, the part died while it waited.
+ * -EPIPE: the part is of no use, and the sandbox must be created without it.
  */
 static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 {
@@ -244,6 +245,9 @@ static int prepared_await_mounts(struct create_op *m, struct warren_error *err)
 		return error_set(err, EPROTO,
 				 "wait for the mounts: the answer is malformed");
 	msg.err.msg[sizeof(msg.err.msg) - 1] = '\0';
+	/* It failed when it was prepared: that says nothing about this sandbox. */
+	if (!m->plan->has_spec)
+		return error_set(err, EPIPE, "the preparation failed: %s", msg.err.msg);
 	*err = msg.err;
 	return -err->code;
 }
