@@ -10,12 +10,12 @@
 
 /* clang-format off */
 #define WORK_COMMANDS(X) \
-	X(work, "Run a command in a sandbox with a project.") \
+	X(work, "Run a command on a project in a sandbox.") \
 	X(diff, "Show what was changed in a work or a sandbox.") \
-	X(accept, "Take over changes of a work into the project.") \
+	X(accept, "Apply changes of a work to the project.") \
 	X(reject, "Discard changes of a work.") \
-	X(detect, "Show what a project needs before work in it can start.") \
-	X(setup, "Make a project ready for work, and manage the results.")
+	X(detect, "Show how a project is prepared for work.") \
+	X(setup, "Prepare a project for work, and manage the results.")
 /* clang-format on */
 
 #endif /* CLI_WORK_COMMANDS_LIST_H */

@@ -312,7 +312,7 @@ int setup_detect(int project_fd, const char *memory, struct setup_plan *p,
 	for (size_t i = 0; r == 0 && i < scan.n; i++)
 		r = detect_dir(&w, &scan.v[i], err);
 	if (r == 0 && scan.truncated)
-		setup_plan_note(p, "the project has very many directories; only those "
+		setup_plan_note(p, "the project has too many directories; only those "
 				   "near its top were searched for manifests");
 	setup_scan_done(&scan);
 	return r;

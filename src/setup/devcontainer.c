@@ -40,7 +40,7 @@ static int devcontainer_text(const struct devcontainer *d, const char *name,
 	char *text;
 
 	if (!json_is_string(value))
-		return devcontainer_refuse(d, name, "must be a text", err);
+		return devcontainer_refuse(d, name, "must be a string", err);
 	text = devcontainer_expand(&d->vars, json_string_value(value));
 	if (!text)
 		return error_errno(err, ENOMEM, "read %s", d->plan->config);
@@ -92,7 +92,7 @@ static int devcontainer_env(struct devcontainer *d, const char *name, const json
 	json_t *one;
 
 	if (!json_is_object(value))
-		return devcontainer_refuse(d, name, "must be an object of texts", err);
+		return devcontainer_refuse(d, name, "must be an object of strings", err);
 	json_object_foreach((json_t *)value, key, one)
 	{
 		AUTO_FREE char *text = NULL;
@@ -100,7 +100,8 @@ static int devcontainer_env(struct devcontainer *d, const char *name, const json
 
 		if (!key[0] || strchr(key, '='))
 			return devcontainer_refuse(
-				d, name, "has a name that no variable has", err);
+				d, name, "has a name that is not valid for a variable",
+				err);
 		if (!json_is_null(one))
 			r = devcontainer_text(d, name, one, &text, err);
 		if (r == 0 && devcontainer_set_env(&d->plan->env, key, text) < 0)
@@ -164,8 +165,8 @@ static int devcontainer_args(struct devcontainer *d, const json_t *value,
 	json_t *one;
 
 	if (!json_is_object(value))
-		return devcontainer_refuse(d, "build.args", "must be an object of texts",
-					   err);
+		return devcontainer_refuse(d, "build.args",
+					   "must be an object of strings", err);
 	json_object_foreach((json_t *)value, key, one)
 	{
 		AUTO_FREE char *text = NULL;
@@ -186,7 +187,7 @@ static void devcontainer_note_build(struct devcontainer *d, const char *key)
 	setup_plan_note(d->plan, "%s: 'build.%s' is %s", d->plan->config, key,
 			!known ? "unknown, and not honoured"
 			: key[0] == 'c'
-				? "not honoured: Warren has a cache of builds itself"
+				? "not honoured: Warren has its own build cache"
 				: "not honoured: 'warren image build' has other options");
 }
 

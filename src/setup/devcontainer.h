@@ -38,7 +38,7 @@ char *devcontainer_expand(const struct devcontainer_vars *given,
 /* Compute ${devcontainerId} of the project with this configuration. */
 void devcontainer_id(const char *project, const char *config, char ret[64]);
 
-/* Add the step of the property @name: a text, a list of words, or several by name. */
+/* Add the step of the property @name: a string, a list of words, or several by name. */
 int devcontainer_command(const struct devcontainer_vars *v, const char *name,
 			 const json_t *value, bool start,
 			 struct warren_error *err) MUST_CHECK;

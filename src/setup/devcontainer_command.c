@@ -2,8 +2,8 @@
 /*
  * devcontainer_command.c - commands of devcontainer.json as steps
  *
- * A command is a text for the shell, a list of words, or an object of commands, which run
- * at the same time. All become one text for /bin/sh.
+ * A command is a string for the shell, a list of words, or an object of commands, which
+ * run at the same time. All become one text for /bin/sh.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void command_quote(struct buf *out, const char *word)
 	buf_puts(out, "'");
 }
 
-/* Add one command, a text or a list of words; -EINVAL: it is neither. */
+/* Add one command, a string or a list of words; -EINVAL: it is neither. */
 static int command_add(const struct devcontainer_vars *v, struct buf *out,
 		       const json_t *value)
 {
@@ -132,10 +132,11 @@ int devcontainer_command(const struct devcontainer_vars *v, const char *name,
 				      : command_add(v, &run, value);
 
 	if (r == -EINVAL)
-		return error_set(err, EINVAL,
-				 "%s: '%s' must be a text, a list of texts, or an object "
-				 "of these",
-				 v->plan->config, name);
+		return error_set(
+			err, EINVAL,
+			"%s: '%s' must be a string, a list of strings, or an object "
+			"of these",
+			v->plan->config, name);
 	if (run.failed)
 		return error_set(err, E2BIG, "%s: '%s' is too long", v->plan->config,
 				 name);

@@ -55,7 +55,7 @@ static const char *devcontainer_vars_env(const struct devcontainer_vars *v, char
 	if (local)
 		setup_plan_note(
 			v->plan,
-			"${localEnv:%s} was not filled: variables of this machine "
+			"${localEnv:%s} was not filled in: variables of this machine "
 			"are not visible inside; allow it with -e %s",
 			args, args);
 	return fallback ? fallback : "";

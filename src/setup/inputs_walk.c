@@ -357,7 +357,7 @@ int setup_inputs_sum(struct sha256 *h, int project_fd, const struct setup_plan *
 	int r = 0;
 
 	if (!w)
-		return error_errno(err, ENOMEM, "look at the files of the project");
+		return error_errno(err, ENOMEM, "inspect the files of the project");
 	w->project_fd = project_fd;
 	w->sum = (struct sha256)SHA256_INIT;
 	if (p->reads & SETUP_READS_ALL) {
@@ -377,7 +377,7 @@ int setup_inputs_sum(struct sha256 *h, int project_fd, const struct setup_plan *
 				 "change that its setup depends on: name the files in "
 				 "warren.yaml (steps: files), or use --no-setup");
 	if (r < 0)
-		return error_errno(err, -r, "look at the files of the project: %s",
+		return error_errno(err, -r, "inspect the files of the project: %s",
 				   w->path);
 	sha256_end(&w->sum, digits);
 	sha256_text(h, digits);

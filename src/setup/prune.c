@@ -249,7 +249,7 @@ int setup_prune(int upper, int project, struct setup_pruned *ret,
 		r = prune_dir(&p);
 	if (r < 0) {
 		setup_pruned_done(&found);
-		return error_errno(err, -r, "look at the changes of the setup");
+		return error_errno(err, -r, "inspect the changes of the setup");
 	}
 	*ret = found;
 	return 0;

@@ -255,7 +255,8 @@ int setup_store_find(const struct setup_store *s, const char *prefix,
 		}
 	setup_store_list_done(v, n);
 	if (matches == 0)
-		return error_set(err, ENOENT, "there is no setup '%s' (warren setup ls)",
+		return error_set(err, ENOENT,
+				 "there is no setup '%s' ('warren setup ls' lists them)",
 				 prefix);
 	if (matches > 1)
 		return error_set(err, ENOTUNIQ,

@@ -39,7 +39,8 @@ static int yaml_text(struct setup_yaml *s, const json_t *parent, const char *key
 	char **ret = into;
 
 	if (!text || !text[0])
-		return yaml_error(s->y, parent, key, 0, err, "'%s' must be a text", key);
+		return yaml_error(s->y, parent, key, 0, err, "'%s' must be a string",
+				  key);
 	if (*ret)
 		return 0;
 	*ret = strdup(text);
@@ -66,13 +67,13 @@ static int yaml_list(struct setup_yaml *s, const json_t *parent, const char *key
 
 	if (!json_is_array(value))
 		return yaml_error(s->y, parent, key, 0, err,
-				  "'%s' must be a list of texts", key);
+				  "'%s' must be a list of strings", key);
 	json_array_foreach(value, i, one)
 	{
 		const char *text = json_string_value(one);
 
 		if (!text || !text[0])
-			return yaml_error(s->y, value, NULL, i, err, "must be a text");
+			return yaml_error(s->y, value, NULL, i, err, "must be a string");
 		if (strv_add(list, text) < 0)
 			return yaml_memory(err);
 	}
@@ -118,14 +119,14 @@ static int yaml_env(struct setup_yaml *s, const json_t *parent, const char *key,
 
 	if (!json_is_object(value))
 		return yaml_error(s->y, parent, key, 0, err,
-				  "'%s' must be a mapping of names to texts", key);
+				  "'%s' must be a mapping of names to strings", key);
 	json_object_foreach((json_t *)value, name, one)
 	{
 		AUTO_FREE char *text = NULL;
 
 		if (!json_is_string(one) || !name[0] || strchr(name, '='))
 			return yaml_error(s->y, value, name, 0, err,
-					  "'%s' must be a text (write it in quotes)",
+					  "'%s' must be a string (write it in quotes)",
 					  name);
 		if (yaml_env_has(*env, name))
 			continue;

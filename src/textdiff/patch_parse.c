@@ -118,7 +118,8 @@ static int parse_hunk(struct patch_parser *p, struct patch *f, struct warren_err
 	int r = 0;
 
 	if (!parse_hunk_line(parse_line(p), &h))
-		return patch_parse_fail(p, err, "this is no '@@ -1,2 +3,4 @@'");
+		return patch_parse_fail(p, err,
+					"this is not a line like '@@ -1,2 +3,4 @@'");
 	if (h.old_n > left || h.new_n > left)
 		return patch_parse_fail(p, err, "the hunk has too few lines");
 	v = realloc(f->v, (f->n + 1) * sizeof(*v));

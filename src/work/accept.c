@@ -44,10 +44,11 @@ int accept_check_seen(const struct accept_item *item, const struct change_side *
 
 	if (!item->seen)
 		return item->hunks
-			       ? error_set(err, EINVAL,
-					   "'%s': what the hunks were made for is not "
-					   "known",
-					   item->change->path)
+			       ? error_set(
+					 err, EINVAL,
+					 "'%s': the version that the hunks change is not "
+					 "known",
+					 item->change->path)
 			       : 0;
 	accept_sum(now, sum);
 	return strcmp(sum, item->seen) == 0

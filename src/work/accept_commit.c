@@ -464,10 +464,11 @@ static int undo_elsewhere(int project, struct commit_at *c, struct warren_error 
 	}
 	if (r < 0)
 		return r;
-	(void)error_set(err, ESTALE,
-			"the directory of '%s' was moved or removed in this moment; what "
-			"the file was is now in '%s%s%s'",
-			path, above, *above ? "/" : "", name);
+	(void)error_set(
+		err, ESTALE,
+		"the directory of '%s' was moved or removed at the same time; the "
+		"original file is now '%s%s%s'",
+		path, above, *above ? "/" : "", name);
 	return 1;
 }
 
@@ -519,7 +520,7 @@ static int commit_fail(const struct op *op, int r, struct warren_error *err)
 	switch (r) {
 	case -ESTALE:
 		return error_set(err, ESTALE,
-				 "'%s' was changed in this moment, so nothing was "
+				 "'%s' was changed at the same time, so nothing was "
 				 "accepted: try again",
 				 op->path);
 	case -ELOOP:

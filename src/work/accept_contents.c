@@ -51,7 +51,7 @@ static int accept_merge_three(struct accept *a, const struct change *c,
 	if (r < 0 || !accept_is_text(&m->base)) {
 		change_side_done(&m->base);
 		m->reason = c->old_mode ? "you and the sandbox changed the file, and its "
-					  "contents before that are not known"
+					  "previous contents are not known"
 					: "you and the sandbox added different files";
 	}
 	/*

@@ -233,7 +233,7 @@ static int plan_remove(struct plan *p, const char *path, struct warren_error *er
 	close_p(&p->yours.dir);
 	p->yours = at;
 	if (S_ISDIR(at.st.st_mode))
-		m.reason = "you replaced the file by a directory";
+		m.reason = "you replaced the file with a directory";
 	else if (known_touched(p->a->w, path, &at.st))
 		r = accept_merge(p->a, p->c, NULL, &at, NULL, &m, err);
 	if (r == 0 && m.reason) {
@@ -495,7 +495,7 @@ static int plan_merge(struct plan *p, struct warren_error *err)
 	int r, done;
 
 	if (!S_ISREG(p->yours.st.st_mode) || !S_ISREG(p->theirs.st.st_mode))
-		m.reason = "you and the sandbox changed what kind of file it is";
+		m.reason = "you and the sandbox changed the type of the file";
 	r = m.reason ? 0
 		     : accept_merge(p->a, p->c, p->hunks, &p->yours, &p->theirs, &m, err);
 	if (r < 0)

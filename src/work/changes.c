@@ -34,7 +34,7 @@ static const struct {
 	  "git executes such files, or reads its configuration from them" },
 	{ GUARD_SETID, "set-id", "the program would run as the owner of the file" },
 	{ GUARD_DEVICE, "device",
-	  "devices, named pipes, sockets and names of Warren's own (.warren-*) are never accepted" },
+	  "devices, named pipes, sockets and Warren's own files (.warren-*) are never accepted" },
 	{ GUARD_LINK_OUT, "link", "the link leads to a path outside the project" },
 	{ GUARD_HIDDEN, "hidden",
 	  "the project has a file there that was hidden from the sandbox" },

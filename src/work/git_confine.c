@@ -51,11 +51,12 @@ static int confine_mount(int root, const char *path, bool writable, int *ret,
 			       CONFINE_ATTRS | (writable ? 0 : MOUNT_ATTR_RDONLY), userns,
 			       ret, err);
 	if (r == -EINVAL || r == -EOPNOTSUPP)
-		return error_set(err, EOPNOTSUPP,
-				 "the filesystem of '%s' has no id maps, without which "
-				 "git would read the sandbox's objects as root: run the "
-				 "command as the owner of the project",
-				 path);
+		return error_set(
+			err, EOPNOTSUPP,
+			"the filesystem of '%s' does not support id maps, without which "
+			"git would read the sandbox's objects as root: run the "
+			"command as the owner of the project",
+			path);
 	return r < 0 ? error_wrap(err, "give '%s' to git", path) : 0;
 }
 

@@ -48,7 +48,7 @@ class World:
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def setup(self, *words, env=None):
-        """Makes the project ready; returns "KEY made" or "KEY ready"."""
+        """Prepares the project; returns "KEY created" or "KEY ready"."""
         return self.run("setup", *words, env=env).stdout.decode().strip()
 
     def list(self):

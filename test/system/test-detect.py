@@ -238,7 +238,7 @@ PROPERTIES = (
     ("appPort", 3000, "forwardPorts"), ("runArgs", ["--init"], "options of warren work"), ("workspaceMount", "x", "--mode"),
     ("runServices", ["x"], "one image"), ("service", "x", "one image"), ("settings", {"x": 1}, "editors"),
     ("extensions", ["x"], "editors"), ("devPort", 1, "editors"),
-    ("build", {"cacheFrom": "x"}, "cache of builds"), ("build", {"options": ["x"]}, "'warren image build'"),
+    ("build", {"cacheFrom": "x"}, "its own build cache"), ("build", {"options": ["x"]}, "'warren image build'"),
     ("build", {"colour": "x"}, "'build.colour' is unknown"), ("postCreateComand", "x", "did you mean 'postCreateCommand'?"),
     ("zzzzzzzz", False, "'zzzzzzzz' is unknown"), ("mounts", ["type=tmpfs,target=/x,tmpfs-mode=700"], "'tmpfs-mode' of a mount"),
     ("mounts", [{"type": "tmpfs", "target": "/x", "external": True}], "'external' of a mount"),
@@ -308,12 +308,12 @@ def an_image_can_be_built():
 
 @test
 def a_wrong_devcontainer_is_refused():
-    for text, reason in (('{"image": }', "devcontainer.json:1:"), ('{"image": 1}', "'image' must be a text"),
+    for text, reason in (('{"image": }', "devcontainer.json:1:"), ('{"image": 1}', "'image' must be a string"),
                          ("[]", "must be an object"), ('{"a": 1 /* never closed', "devcontainer.json:1:"),
                          ('{"build": {"dockerfile": "../../x"}}', "inside the project"),
                          ('{"build": {"dockerfile": "/etc/passwd"}}', "inside the project"),
-                         ('{"workspaceFolder": "x"}', "absolute path"), ('{"containerEnv": ["A"]}', "object of texts"),
-                         ('{"containerEnv": {"A=B": "x"}}', "name that no variable has"),
+                         ('{"workspaceFolder": "x"}', "absolute path"), ('{"containerEnv": ["A"]}', "object of strings"),
+                         ('{"containerEnv": {"A=B": "x"}}', "name that is not valid for a variable"),
                          ('{"forwardPorts": [0]}', "list of ports"), ('{"forwardPorts": ["x"]}', "forwardPorts"),
                          ('{"postCreateCommand": 1}', "'postCreateCommand' must be"),
                          ('{"mounts": ["type=tmpfs"]}', "absolute target"),

@@ -295,7 +295,7 @@ def a_large_diff_passes_through():
 def a_diff_that_is_too_large_is_refused():
     with ours(fill=False) as p:
         at = f"/v1/works/{p.work('for i in 1 2 3 4 5 6; do head -c 50m /dev/zero | tr -c x y >big$i; done')}"
-        refused(w.ask("GET", f"{at}/diff"), 400, "invalid_request", "more than 268435456 bytes", "name paths")
+        refused(w.ask("GET", f"{at}/diff"), 400, "invalid_request", "more than 268435456 bytes", "give paths")
         ok(len(w.ask("GET", f"{at}/diff", query={"path": "big1"}, status=200).body) > 50 * MIB, "one of them")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-setup.py - a project is made ready once, and the result is found again (warren setup)
+"""test-setup.py - a project is prepared once, and the result is reused (warren setup)
 
 Prints TAP. $WARREN is the program (default build/warren). Everything that is installed is in the projects: nothing is
 fetched. After every test, no trace of a sandbox may remain.
@@ -28,19 +28,19 @@ def steps_run_once():
         put(w.project, {"warren.yaml": "steps:\n  - run: date +%N >made; echo root >/srv/made\n    files: [dep]\n"
                                        "    verify: test -s made -a -s /srv/made\n", "dep": "1\n"})
         first = w.setup()
-        ok(first.endswith("made"), first)
-        eq(w.setup(), first.replace("made", "ready"))
+        ok(first.endswith("created"), first)
+        eq(w.setup(), first.replace("created", "ready"))
         eq(sorted(os.listdir(w.project)), [".gitignore", "dep", "warren.yaml"])
         eq(w.layer_files(first, "project"), ["made"])
         ok("srv/made" in w.layer_files(first, "root"), w.layer_files(first, "root"))
         # What is part of the key: contents of the named files, and the steps.
         put(w.project, {"other": "1\n"})
-        eq(w.setup(), first.replace("made", "ready"))
+        eq(w.setup(), first.replace("created", "ready"))
         put(w.project, {"dep": "2\n"})
         second = w.setup()
-        ok(second.endswith("made") and second != first, second)
+        ok(second.endswith("created") and second != first, second)
         put(w.project, {"dep": "1\n"})
-        eq(w.setup(), first.replace("made", "ready"))
+        eq(w.setup(), first.replace("created", "ready"))
 
 
 STEP = "{run: 'cat %s >>/srv/log; cat /srv/log >log; echo >/root/%s', files: [%s]}"
@@ -87,7 +87,7 @@ def nothing_stays_of_a_step_that_has_changed():
         show = ("work", "-q", "--no-sync", "--", "sh", "-c", "cat /root/.bashrc node_modules/x 2>/dev/null; echo end")
         eq(w.run(*show).stdout, b"echo POISONED\nbad\nend\n")
         put(w.project, {"install.sh": "mkdir node_modules\n"})
-        ok(w.setup().endswith("made"), first)
+        ok(w.setup().endswith("created"), first)
         eq(w.run(*show).stdout, b"end\n")
 
 
@@ -260,12 +260,12 @@ def a_script_of_an_installation_is_part_of_the_key():
         eq(w.read(first, "root", "srv/made"), "one")
         put(w.project, {"scripts/x.js": "require('fs').writeFileSync('/srv/made', 'two')\n"})
         second = w.setup()
-        ok(second.endswith("made"), second)
+        ok(second.endswith("created"), second)
         eq(w.read(second, "root", "srv/made"), "two")
         ok(b"again after every change of the project, because package.json has a script" in w.run("detect").stdout, "why")
         # Without a script, other files are no part of it.
         put(w.project, {"package.json": json.dumps({"name": "x", "version": "1.0.0"})})
-        ok(w.setup().endswith("made"), "without a script")
+        ok(w.setup().endswith("created"), "without a script")
         put(w.project, {"scripts/x.js": "3\n"})
         ok(w.setup().endswith("ready"), "without a script")
 
@@ -277,7 +277,7 @@ def what_a_later_step_removed_stays_removed():
         put(w.project, {"warren.yaml": f"steps: [{first}]\n", "dep": "1\n"})
         eq(w.layer_files(w.setup(), "project"), ["log", "node_modules/x"])
         put(w.project, {"warren.yaml": f"steps: [{first}, {{run: 'rm log node_modules/x', files: [dep]}}]\n"})
-        ok(w.setup().endswith("made"), "another step")
+        ok(w.setup().endswith("created"), "another step")
         ok(w.list()[0]["base"], "it starts from the first step")
         eq(w.run("work", "-q", "--no-sync", "--", "sh", "-c", "ls; ls node_modules").stdout.split(),
            [b"dep", b"node_modules", b"warren.yaml"])
@@ -372,7 +372,7 @@ def two_starts_share_one_setup():
         both = [w.start("setup") for _ in range(2)]
         ends = [p.communicate(timeout=3 * WAIT) for p in both]
         eq([p.returncode for p in both], [0, 0], ends)
-        eq(sorted(out.split()[1] for out, _ in ends), [b"made", b"ready"], ends)
+        eq(sorted(out.split()[1] for out, _ in ends), [b"created", b"ready"], ends)
         ok(any(b"waiting for it" in err for _, err in ends), ends)
         eq(len(w.list()), 1)
 
@@ -491,7 +491,7 @@ def hidden_files_are_hidden_from_the_setup_and_from_builds():
         second = w.setup("--hide", "!.env")  # a control: these names are what hides the files
         seen = w.read(second, "project", "seen")
         ok(second != first and seen.count("SECRET\n") == 2 and seen.splitlines().count(".env") == 4, seen)
-        eq(w.setup(), first.replace("made", "ready"))
+        eq(w.setup(), first.replace("created", "ready"))
         eq([n for n in os.listdir(f"{w.state}/works") if not n.startswith(".")], [], "temporary works")
         # A context that is itself hidden.
         put(w.project, {".devcontainer/devcontainer.json": '{"build": {"dockerfile": "Dockerfile", "context": "../sub"}}'})
@@ -516,14 +516,14 @@ def no_project_uses_the_results_of_another_one():
         one, w.project = w.project, f"{w.top}/other"
         put(w.project, files)
         second = w.setup("-w", one)  # the same path inside
-        ok(second.endswith("made") and second.split()[0] != first.split()[0], second)
+        ok(second.endswith("created") and second.split()[0] != first.split()[0], second)
         # Nor is it the first step of another project's setup.
         put(w.project, {"warren.yaml": "steps: [{run: 'cat dep >>/srv/log; cat /srv/log >log', files: [dep]}, {run: 'true', "
                                        "files: []}]\n"})
         w.setup("-w", one)
         ok(w.list()[0]["base"].startswith(second.split()[0]), f"the base: {w.list()[0]}")
         w.project = one
-        eq(w.setup(), first.replace("made", "ready"))
+        eq(w.setup(), first.replace("created", "ready"))
 
 
 @test
@@ -666,7 +666,7 @@ def a_large_project_is_found_ready():
             for j in range(100):
                 with open(f"{w.project}/d{i}/f{j}", "wb"):
                     pass
-        ok(w.setup().endswith("made") and w.setup().endswith("ready"), "a large project")
+        ok(w.setup().endswith("created") and w.setup().endswith("ready"), "a large project")
 
 
 if __name__ == "__main__":

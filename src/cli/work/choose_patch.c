@@ -104,7 +104,7 @@ static int choose_check_header(struct choose_search *s, struct warren_error *err
 				     : strcmp(p->old_path, p->new_path) != 0)
 		return choose_patch_fail(s, err, "the file had another name before");
 	if ((p->old_mode && p->old_mode != old) || (p->new_mode && p->new_mode != new))
-		return choose_patch_fail(s, err, "the work has another mode");
+		return choose_patch_fail(s, err, "the work has a different mode");
 	return 0;
 }
 
@@ -294,7 +294,8 @@ static int choose_check_hunks(struct choose_search *s, struct warren_error *err)
 			return choose_patch_fail(s, err,
 						 "the mode can only be decided on "
 						 "together with all hunks");
-	return s->p->n ? 0 : choose_patch_fail(s, err, "the patch has no hunk of it");
+	return s->p->n ? 0
+		       : choose_patch_fail(s, err, "the patch contains no hunk of it");
 }
 
 /* ------------------------------------------------------------------- patch */
@@ -363,7 +364,7 @@ int choose_patch(struct choose *c, const struct patches *p, struct warren_error 
 		if (s.f->halves == 1 || s.f->halves == 2)
 			return choose_patch_fail(&s, err,
 						 "the type of the file changes: the "
-						 "patch has only one half of that");
+						 "patch contains only half of that");
 	}
 	return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_accept.c - warren accept: take over changes of a work; warren reject: discard them
- */
+/* cmd_accept.c - warren accept: apply changes of a work; warren reject: discard them */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -33,14 +32,14 @@ static int decide_opt_conflicts(void *field, const char *value, struct warren_er
 	return decide_parse_conflicts(value, field, err);
 }
 
-#define OPT_PATCH                                                                  \
-	NULL, "patch", 0, "FILE", "picked.patch",                                  \
-		"only what this part of the output of 'warren diff --patch' has, " \
-		"'-': standard input",                                             \
+#define OPT_PATCH                                                                        \
+	NULL, "patch", 0, "FILE", "picked.patch",                                        \
+		"only the changes in this part of the output of 'warren diff --patch'; " \
+		"'-': standard input",                                                   \
 		opt_text, FIELD(wanted.patch.path)
-#define OPT_PATHS_FROM                                                              \
-	NULL, "paths-from", 0, "FILE", "paths",                                     \
-		"only these paths: each ends with a NUL byte, '-': standard input", \
+#define OPT_PATHS_FROM                                                                               \
+	NULL, "paths-from", 0, "FILE", "paths",                                                      \
+		"only the paths in this file, each with a NUL byte at the end; '-': standard input", \
 		opt_text, FIELD(wanted.paths_from.path)
 
 static const struct opt accept_table[] = {
@@ -49,7 +48,7 @@ static const struct opt accept_table[] = {
 	{ OPT_PATCH },
 	{ OPT_PATHS_FROM },
 	{ NULL, "as-commits", 0, NULL, NULL,
-	  "get the commits of the sandbox, as branch warren/NAME", opt_flag,
+	  "accept the commits of the sandbox, as branch warren/NAME", opt_flag,
 	  FIELD(as_commits) },
 	{ NULL, "ignored", 0, NULL, NULL, "also accept files that .gitignore ignores",
 	  opt_flag, FIELD(ignored) },
@@ -77,9 +76,9 @@ static const struct opt reject_table[] = {
 
 /* clang-format off */
 static const struct opt_conflict accept_conflict_table[] = {
-	{ "hunks", "as-commits", "commits are taken over as a whole" },
-	{ "patch", "as-commits", "commits are taken over as a whole" },
-	{ "paths-from", "as-commits", "commits are taken over as a whole" },
+	{ "hunks", "as-commits", "commits are accepted as a whole" },
+	{ "patch", "as-commits", "commits are accepted as a whole" },
+	{ "paths-from", "as-commits", "commits are accepted as a whole" },
 	{ "hunks", "json", "a terminal is needed to choose hunks" },
 	{ "hunks", "patch", "the patch says which hunks" },
 	{ "patch", "paths-from", "the patch says which files" },
@@ -279,12 +278,12 @@ static void decide_complete(int at, struct buf *out)
 
 const struct command work_accept = {
 	.name = "accept",
-	.summary = "Take over changes of a work into the project.",
+	.summary = "Apply changes of a work to the project.",
 	.about =
 		"WORK is the id or name of a work (see 'warren work'); by default, the only one of the\n"
-		"current directory. All changes at the paths, or all changes, are taken over, or none.\n"
-		"If you changed a file, too, both changes are merged. When nothing is left to decide,\n"
-		"the work is removed. Exit status: 1 if changes are in conflict.\n",
+		"current directory. Applies either all changes at the paths (by default, all changes of\n"
+		"the work) or none. If you also changed a file, both changes are merged. When nothing\n"
+		"is left to decide, the work is removed. Exit status: 1 if changes are in conflict.\n",
 	.opts = &(const struct opts){ .table = accept_table,
 				      .n = ARRAY_SIZE(accept_table),
 				      .conflicts = accept_conflict_table,
@@ -301,8 +300,8 @@ const struct command work_reject = {
 	.summary = "Discard changes of a work.",
 	.about =
 		"WORK is the id or name of a work (see 'warren work'); by default, the only one of the\n"
-		"current directory. All changes at the paths, or all changes, are discarded. When\n"
-		"nothing is left to decide, the work is removed.\n",
+		"current directory. Discards the changes at the paths (by default, all changes of the\n"
+		"work). When nothing is left to decide, the work is removed.\n",
 	.opts = &(const struct opts){ .table = reject_table,
 				      .n = ARRAY_SIZE(reject_table),
 				      .conflicts = reject_conflict_table,

@@ -24,10 +24,10 @@ struct detect_options {
 /* clang-format off */
 static const struct opt detect_options_table[] = {
 	{ NULL, "json", 0, NULL, NULL, "print one line of JSON", opt_flag, FIELD(json) },
-	{ NULL, OPT_IMAGE("python:3.12", "the image, instead of the project's", FIELD(image)) },
-	{ NULL, OPT_WORKDIR("where the project would be inside", FIELD(workdir)) },
+	{ NULL, OPT_IMAGE("python:3.12", "use this image instead of the project's", FIELD(image)) },
+	{ NULL, OPT_WORKDIR("path of the project in the sandbox", FIELD(workdir)) },
 	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
-	  "fill ${localEnv:NAME} of devcontainer.json", value_env, FIELD(env) },
+	  "set ${localEnv:NAME} in devcontainer.json", value_env, FIELD(env) },
 };
 /* clang-format on */
 
@@ -102,11 +102,11 @@ static int cmd_detect(int argc, char **argv)
 
 const struct command work_detect = {
 	.name = "detect",
-	.summary = "Show what a project needs before work in it can start.",
+	.summary = "Show how a project is prepared for work.",
 	.about =
 		"PATH is the directory of the project (default: the current one). Shows the image, the\n"
-		"steps that 'warren work' would run once, the files that ask for them, and what is\n"
-		"not honoured. Nothing is run, and nothing is changed.\n",
+		"steps that 'warren work' would run once, the files that they come from, and\n"
+		"settings that are not honoured. Nothing is run, and nothing is changed.\n",
 	.opts = &detect_opts,
 	.run = cmd_detect,
 };

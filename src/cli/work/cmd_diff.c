@@ -33,8 +33,8 @@ static const struct opt diff_table[] = {
 	  "list the files that .gitignore ignores, and those of .git", opt_flag,
 	  FIELD(ignored) },
 	{ NULL, "paths-from", 0, "FILE", "paths",
-	  "only these paths: each ends with a NUL byte, '-': standard input", opt_text,
-	  FIELD(paths_from.path) },
+	  "only the paths in this file, each with a NUL byte at the end; '-': standard input",
+	  opt_text, FIELD(paths_from.path) },
 	{ NULL, OPT_JSON("print the changes as one JSON object", FIELD(json)) },
 };
 
@@ -105,7 +105,7 @@ static int diff_print(struct work *w, const struct changes *changes,
 	if (out.failed)
 		return error_set(err, EFBIG,
 				 "the differences are too large to be shown at once: "
-				 "name paths, or use --stat");
+				 "give paths, or use --stat");
 	return pager_show(&out, err);
 }
 

@@ -49,14 +49,14 @@ static const struct opt setup_table[] = {
 	  "run the steps again, even if their result exists", opt_flag, FIELD(refresh) },
 	{ NULL, "yes", 'y', NULL, NULL,
 	  "run setup.sh or 'make setup' without asking", opt_flag, FIELD(yes) },
-	{ NULL, OPT_WORKDIR("where the project will be inside (default: its own path)",
+	{ NULL, OPT_WORKDIR("path of the project in the sandbox (default: its own path)",
 		FIELD(run.workdir)) },
 	{ NULL, "hide", 0, "PATTERN", "'*.pem'",
 	  "hide files, as 'warren work --hide' does", work_set_hide, FIELD(hide) },
 	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
-	  "fill ${localEnv:NAME} of devcontainer.json", value_env, FIELD(run.env_option) },
+	  "set ${localEnv:NAME} in devcontainer.json", value_env, FIELD(run.env_option) },
 	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(run.quiet)) },
-	{ "Computer", OPT_IMAGE("python:3.12", "the image, instead of the project's",
+	{ "Computer", OPT_IMAGE("python:3.12", "use this image instead of the project's",
 		FIELD(run.image)) },
 	{ NULL, OPT_PULL(FIELD(run.pull)) },
 	{ NULL, OPT_USER("user name, uid or uid:gid (default: the project's, or the image's)",
@@ -80,7 +80,7 @@ static int setup_print_ready(const struct setup_ready *ready)
 
 	if (ready->key[0])
 		buf_printf(&out, "%.*s %s\n", SHORT_KEY, ready->key,
-			   ready->cached ? "ready" : "made");
+			   ready->cached ? "ready" : "created");
 	else
 		buf_puts(&out, "nothing to do\n");
 	return message_print("setup", &out);
@@ -163,11 +163,11 @@ static int cmd_setup(int argc, char **argv)
 
 const struct command work_setup = {
 	.name = "setup",
-	.summary = "Make a project ready for work, and manage the results.",
+	.summary = "Prepare a project for work, and manage the results.",
 	.about =
 		"PATH is the directory of the project (default: the current one). Runs the steps that\n"
 		"'warren detect' shows, in a sandbox that reaches only package registries, and keeps\n"
-		"the result, which 'warren work' uses. If the result exists, nothing is run.\n\n"
+		"the result, which 'warren work' uses. If there is a result already, nothing is run.\n\n"
 		"warren setup ls [--json]        list the results\n"
 		"warren setup show KEY [--json]  show one of them\n"
 		"warren setup rm KEY...          remove them (--all: all that are not in use)\n",

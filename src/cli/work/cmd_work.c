@@ -438,8 +438,9 @@ static void work_job_say_at_signal(const struct work_job *job)
 	if (!w || job->options.no_sync)
 		(void)snprintf(text, sizeof(text), "warren work: interrupted\n");
 	else
-		work_decide_kept(w, "interrupted; what is not accepted is kept", text,
-				 sizeof(text));
+		work_decide_kept(w,
+				 "interrupted; changes that were not accepted are kept",
+				 text, sizeof(text));
 	work_signals_say(text);
 }
 
@@ -556,7 +557,7 @@ static int cmd_work(int argc, char **argv)
 
 const struct command work_work = {
 	.name = "work",
-	.summary = "Run a command in a sandbox with a project.",
+	.summary = "Run a command on a project in a sandbox.",
 	.about =
 		"PATH is the directory of the project (default: the current one); the default command\n"
 		"is a shell. The changes that the command makes are kept apart from the project.\n\n"

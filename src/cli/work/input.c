@@ -38,9 +38,10 @@ int input_read(const struct input *in, struct buf *ret, struct warren_error *err
 		ret->len += n > 0 ? (size_t)n : 0;
 	} while (n != 0);
 	if (in->size && ret->len != in->size)
-		return error_set(err, EPIPE,
-				 "'%s' has %zu of %zu bytes: what wrote it has died",
-				 path, ret->len, in->size);
+		return error_set(
+			err, EPIPE,
+			"'%s' has %zu of %zu bytes: the process that wrote it has died",
+			path, ret->len, in->size);
 	return 0;
 }
 

@@ -383,7 +383,7 @@ static int request_run(struct request *q, int argc, char **argv, struct warren_e
 	r = request_verbs[verb].run(q, err);
 	if (q->out.full)
 		return error_set(err, EFBIG,
-				 "the answer has more than %zu bytes: name paths",
+				 "the answer has more than %zu bytes: give paths",
 				 REQUEST_MAX);
 	if (r == 0 && q->out.failed)
 		return error_errno(err, ENOMEM, "answer");

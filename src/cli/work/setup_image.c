@@ -62,7 +62,7 @@ static int image_fingerprint(const char *kind, const char *root, struct setup_im
 	sha256_end(&h, digits);
 	(void)snprintf(ret->id, sizeof(ret->id), "%s:%s", kind, digits);
 	return strv_add(&ret->env, "PATH=" DEFAULT_PATH) < 0
-		       ? error_errno(err, ENOMEM, "look at the image")
+		       ? error_errno(err, ENOMEM, "inspect the image")
 		       : 0;
 }
 
@@ -91,7 +91,7 @@ static int image_stored(const char *image, struct setup_image *ret,
 	if (r == 0 && !path)
 		r = strv_add(&ret->env, "PATH=" DEFAULT_PATH);
 	store_image_done(&found);
-	return r < 0 ? error_errno(err, ENOMEM, "look at the image") : 0;
+	return r < 0 ? error_errno(err, ENOMEM, "inspect the image") : 0;
 }
 
 int setup_image_find(const char *image, struct setup_image *ret, struct warren_error *err)

@@ -69,7 +69,8 @@ static void ready_say_for_command(const struct setup_ready_options *o,
 		buf_printf(&names, "%s%.*s", names.len ? ", " : "", (int)strcspn(*v, "="),
 			   *v);
 	if (names.len)
-		message_say(o->command, "the project sets variables of the command: %s%s",
+		message_say(o->command,
+			    "the project sets these variables for the command: %s%s",
 			    names.data, names.failed ? ", ..." : "");
 }
 
@@ -262,7 +263,7 @@ static int ready_clean(const struct setup_ready_options *o, struct setup_new *n,
 	project = openat(n->fd, "project", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	upper = openat(n->fd, "project/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (project < 0 || upper < 0)
-		return error_errno(err, errno, "look at the changes of the setup");
+		return error_errno(err, errno, "inspect the changes of the setup");
 	r = setup_prune(upper, o->project_fd, &pruned, err);
 	if (r == 0)
 		r = setup_split(project, err);
@@ -405,7 +406,7 @@ static int ready_lock(const struct setup_ready_options *o,
 		return lock;
 	if (!o->options->quiet)
 		message_say(o->command,
-			    "another process makes the same setup: waiting for it");
+			    "another process is running the same setup; waiting for it");
 	return setup_store_lock(store, key, true, err);
 }
 

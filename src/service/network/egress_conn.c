@@ -308,9 +308,8 @@ bool egress_conn_renew(struct service *s)
 		return false;
 	c->renewed_at = now;
 	if (s->note)
-		s->note(s->note_ctx,
-			"warren-egress has no certificate authority and is started "
-			"again, to create it");
+		s->note(s->note_ctx, "warren-egress has no certificate authority and is "
+				     "restarted to create one");
 	egress_conn_end(c);
 	network_all_step(s, false);
 	return true;
