@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """projects.py - warren work on a project of 100,000 files, next to cp -a and git worktree add
 
-bench/run calls this. The project is in memory. Measured is the time until the command runs: until its first output
-arrives. The results of the setup are in a separate state directory, which is removed at the end.
+bench/run calls this. The project is in memory. It measures the time until the command runs, that is,
+until its first output arrives. The results of the setup are in a separate state directory, which is
+removed at the end.
 """
 import os
 import pathlib
@@ -59,7 +60,7 @@ class Bench:
         (self.project / "warren.yaml").write_text("steps: [{run: sh setup.sh, files: [setup.sh]}]\n", encoding="ascii")
         self.run("work", "-q", "--", "test", "-e", "target/ready")
         rows.append(serve.times("start, cached setup", rounds, lambda: self.until_output("work", "-q")))
-        # A script may read any file, so all files are looked at (doc/setup.md).
+        # A script may read any file, so all files are examined (doc/setup.md).
         (self.project / "warren.yaml").unlink()
         self.run("work", "-q", "--yes", "--", "test", "-e", "target/ready")
         rows.append(serve.times("start, cached setup of all files", max(1, rounds // 4),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz-merge.c - a difference leads from one text to the other, also when it is written
+ * fuzz-merge.c - a difference leads from one text to the other, even when it is written
  * and parsed as a patch; a merge with an unchanged copy is the other copy
  */
 #include <assert.h>

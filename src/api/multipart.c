@@ -115,9 +115,9 @@ static const char escapable[] = "()<>@,;:\\\"/[]?=";
 
 /*
  * Copy the value at *@at, a word or text in quotes, and advance *@at. Before other
- * characters, a backslash means itself, as in Go: browsers and E2B's SDK for JavaScript
- * write names as they are. Returns the length, which is @size or more if the value was
- * cut; -EBADMSG: it does not end.
+ * characters, a backslash has no special meaning, as in Go: browsers and E2B's SDK for
+ * JavaScript write names as they are. Returns the length, which is @size or more if the
+ * value was cut; -EBADMSG: it does not end.
  */
 static ssize_t multipart_value(const char **at, char *out, size_t size)
 {

@@ -45,7 +45,7 @@ struct dir_cache {
 	bool changed;
 };
 
-/* Do the times of directories below @dir tell all changes? If not, use no cache. */
+/* Do the times of directories below @dir show every change? If not, use no cache. */
 bool dir_cache_trusts(int dir);
 /*
  * Read the file @path in the directory @at; one that is missing or damaged is the same as

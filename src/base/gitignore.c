@@ -33,7 +33,7 @@ static const struct {
 	{ "space", isspace }, { "upper", isupper }, { "xdigit", isxdigit },
 };
 
-/* "[:alpha:]" at @p, which is behind the "[". NULL: it is no class. */
+/* "[:alpha:]" at @p, which is after the "[". NULL: it is not a class. */
 static const char *gitignore_glob_class(const char *p, unsigned char c, bool *found)
 {
 	const char *end = *p == ':' ? strstr(p, ":]") : NULL;

@@ -22,7 +22,7 @@ struct gitignore_pattern {
 	char *glob; /* without "!", a leading and a trailing "/" */
 	bool negated;
 	bool dirs_only;
-	bool anchored; /* it is compared with the path; otherwise, with the name */
+	bool anchored; /* it is compared with the path, otherwise with the name */
 	bool literal;  /* it has no special characters */
 };
 

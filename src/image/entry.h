@@ -21,9 +21,9 @@ int entry_new_dir(int at, const char *name, mode_t mode) MUST_CHECK;
 int entry_new_file(int at, const char *name, mode_t mode) MUST_CHECK;
 
 /*
- * Lock what may be left by a process that has ended, so that the caller can remove it
- * before it closes the descriptor. -EWOULDBLOCK: a process still uses it. @flags is 0, or
- * O_DIRECTORY if nothing else is wanted.
+ * Lock an entry that a process may have left when it ended, so that the caller can remove
+ * it before it closes the descriptor. -EWOULDBLOCK: a process still uses it. @flags is 0,
+ * or O_DIRECTORY to accept only a directory.
  */
 int entry_lock_unused(int at, const char *name, int flags) MUST_CHECK;
 /* Does a process still use it? */

@@ -4,7 +4,7 @@
  * machine
  *
  * If a sandbox can write to a directory of the machine, the files that it creates there
- * belong to the directory's owner, often root. With the bit set-user-id, such a file is a
+ * belong to the directory's owner, often root. With the set-user-id bit, such a file is a
  * program that every user of the machine who can reach it runs as that owner. "nosuid" of
  * the sandbox's own mount does not help, because they reach it by another mount. Clearing
  * the bits afterwards does not help either: one moment is enough. So no process in such a

@@ -4,9 +4,9 @@
  *
  * The table is in detect_table.c: each row says which files it recognises, what it
  * installs, and how the result is verified. Rows of the same group are alternatives: in a
- * directory, the first that matches counts. A project with several directories
- * (a monorepo) gets a step for each, unless a step of a directory above does the work
- * of its members as well.
+ * directory, the first that matches counts. A project with several directories (a
+ * monorepo) gets a step for each, unless a step of a directory above also does the work
+ * of its members.
  */
 #ifndef SETUP_DETECT_H
 #define SETUP_DETECT_H
@@ -36,10 +36,10 @@ extern const size_t n_detect_table;
 /* Add the steps, and notes, to @p. @memory is setup_options.memory. */
 int setup_detect(int project_fd, const char *memory, struct setup_plan *p,
 		 struct warren_error *err) MUST_CHECK;
-/* Add all files of the table that exist to the list @files. */
+/* Add all existing files of the table to the list @files. */
 int setup_detect_files(int project_fd, const char *memory, char ***files,
 		       struct warren_error *err) MUST_CHECK;
-/* Is it the name of a file of the table? */
+/* Is this the name of a file in the table? */
 bool setup_detect_knows(const char *name);
 
 #endif /* SETUP_DETECT_H */

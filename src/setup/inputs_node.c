@@ -17,7 +17,7 @@ static const char *const inputs_lifecycle[] = {
 	"prepare",    "postprepare", "dependencies", "pnpm:devPreinstall",
 };
 
-/* These only set up git's hooks, which are no part of a result. */
+/* These only set up git's hooks, which are not part of a result. */
 static const char *const inputs_harmless[] = { "husky", "husky install", "husky || true",
 					       "is-ci || husky install" };
 

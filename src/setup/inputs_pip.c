@@ -39,7 +39,7 @@ static bool pip_is_url(const char *text)
 	return strstr(text, "://") && !strstr(text, "file:");
 }
 
-/* Does a line that is no option name a path? What is not sure counts as one. */
+/* Does a line that is not an option name a path? If in doubt, it does. */
 static bool pip_is_path(char *line)
 {
 	static const char *const files[] = {
@@ -82,7 +82,7 @@ static int pip_line(struct pip_files *f, const char *from, char *line, bool *ret
 		return -ENOMEM;
 	f->v[f->n] = f->n < PIP_INCLUDES_MAX - 1 ? setup_path_below(dir, name) : NULL;
 	if (!f->v[f->n])
-		*ret_path = true; /* outside of the project, or too many */
+		*ret_path = true; /* outside the project, or too many */
 	else
 		f->n++;
 	return 0;

@@ -2,10 +2,10 @@
 /*
  * inputs_walk.c - the sum of all files of a project that a step may read
  *
- * Of a small project, the contents are part of the sum, so that a file that has its old
- * contents again is the same file. Of a large one, reading all files would take longer
- * than many setups; its files are identified by size, inode and times, so a change is
- * always noticed, and a file that was written again counts as another one.
+ * For a small project, the sum contains the contents of files, so that a file that gets
+ * its old contents back is the same file. For a large one, reading all files would take
+ * longer than many setups; its files are identified by size, inode and times, so a change
+ * is always noticed, and a file that was rewritten counts as changed.
  *
  * What git keeps about commits counts as well, because builds ask git for their version.
  * The files are hostile: links are not followed, and depth and number are limited.
@@ -123,7 +123,7 @@ struct walk_identity {
 	int64_t mtime, mtime_ns, ctime, ctime_ns;
 };
 
-/* Add an entry of the current directory that is no directory itself. */
+/* Add an entry of the current directory that is not itself a directory. */
 static int walk_add(struct inputs_walk *w, int dir, const char *name,
 		    const struct stat *st)
 {

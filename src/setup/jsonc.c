@@ -13,7 +13,7 @@ static size_t jsonc_string(const char *text, size_t n, size_t i)
 	return i < n ? i + 1 : n;
 }
 
-/* The index after the comment that starts at @i; @i: there is none. */
+/* Return the index after the comment that starts at @i, or @i if there is none. */
 static size_t jsonc_comment(const char *text, size_t n, size_t i)
 {
 	size_t end;

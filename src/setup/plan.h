@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan.h - what a project needs before work in it can start
+ * plan.h - how a project is prepared for work
  *
  * A plan is made from the files of a project's directory, in this order:
  *
@@ -15,7 +15,7 @@
  * read with limits, links never lead out of the project, and nothing is executed here.
  * The steps run in a sandbox (cli/work/setup_run.h).
  *
- * The result of the steps is a layer, found again by its key: a sum over the image, the
+ * The result of the steps is a layer, found again by its key: a hash of the image, the
  * steps and the contents of the files that determine them (inputs.h). To compute it, only
  * these files are read.
  */
@@ -97,9 +97,9 @@ struct setup_plan {
 	char *image;  /* NULL: nothing is asked for */
 	struct setup_build build;
 	char *user;    /* NULL: the image's */
-	char *workdir; /* where the project is to appear; NULL: anywhere */
+	char *workdir; /* where the project appears; NULL: anywhere */
 	char **env;    /* NAME=VALUE, for the steps and for the command */
-	char **allow;  /* hosts that the command wants to reach: a proposal */
+	char **allow;  /* hosts that the command wants to reach: only a request */
 	char **hide;   /* patterns of files to hide */
 	struct setup_mount mounts[SETUP_MOUNTS_MAX];
 	size_t n_mounts;

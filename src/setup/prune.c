@@ -4,11 +4,11 @@
  *
  * A layer lies over the project as it is at the next start, and the agent reads it as a
  * part of the project. So a script of a dependency must not use it to write instructions
- * for the agent, or code that the user takes for the project's, and a changed file must
- * not hide the user's later changes. Kept is what is new and ignored by the project's
- * .gitignore files, and what is new in directories of dependencies and results. These
- * directories stay whole if .gitignore excludes them, or if only tools write to them.
- * Everything else is removed, and named to the user.
+ * for the agent, or code that the user mistakes for the project's, and a changed file
+ * must not hide the user's later changes. It keeps new files that the project's
+ * .gitignore files ignore, and new files in directories of dependencies and results.
+ * These directories stay whole if .gitignore excludes them, or if only tools write to
+ * them. Everything else is removed, and named to the user.
  *
  * The files are hostile: links are not followed, and the depth is limited.
  */
@@ -45,7 +45,7 @@ static const char *const prune_instructions[] = {
 	".devcontainer*",
 };
 
-/* What is known about the directory that is looked at. */
+/* What is known about the current directory. */
 struct prune {
 	int upper, lower;
 	const char *path;

@@ -2,12 +2,12 @@
 /*
  * split.c - divide a setup's changes to the project by what they may hide
  *
- * A layer is used long after it was made, and the user may have got files of the same
+ * A layer is used long after it was made, and the user may have created files of the same
  * names since. The user's files must win: the sandbox would read an old file otherwise,
- * and an accept would take the user's for what the sandbox has read. So nearly all of a
- * layer lies below the project, where it hides nothing. Above it stay only directories to
- * which only tools write (setup_is_of_tools()): a mixture of the user's
- * node_modules with another one would be neither.
+ * and an accept would mistake the user's file for the one that the sandbox has read. So
+ * nearly all of a layer lies below the project, where it hides nothing. Above it stay
+ * only directories to which only tools write (setup_is_of_tools()): a mixture of the
+ * user's node_modules with another one would be neither.
  *
  * The files are hostile: links are not followed, and the depth is limited (by
  * setup_prune(), which runs before).
@@ -89,7 +89,8 @@ static int split_entry(int upper, int below, const char *name, unsigned depth)
 	if (low < 0)
 		return low;
 	r = split_dir(up, low, depth + 1);
-	/* One of them goes, unless both have something. An empty one was so before. */
+	/* Remove one of them, unless both contain something. An empty one was empty
+	 * before. */
 	if (r == 0 && unlinkat(upper, name, AT_REMOVEDIR) < 0)
 		(void)unlinkat(below, name, AT_REMOVEDIR);
 	return r;

@@ -346,7 +346,7 @@ void setup_store_unlock(const struct setup_store *s, const char *key, int lock)
 	(void)close(lock);
 }
 
-/* Is it the file that replaces a memory of names (base/dir_cache.h)? */
+/* Is this the file that replaces a cache of names (base/dir_cache.h)? */
 static bool store_is_memory(const char *name)
 {
 	size_t n = strlen(name);
@@ -354,7 +354,7 @@ static bool store_is_memory(const char *name)
 	return strncmp(name, ".scan-", 6) == 0 && strcmp(name + n - 4, ".new") == 0;
 }
 
-/* Remove a file that a process locked, if that was killed. */
+/* Remove a file that a process locked, if the process was killed. */
 static void store_sweep_lock(const struct setup_store *s, const char *name)
 {
 	AUTO_CLOSE int fd = openat(s->fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);

@@ -12,7 +12,7 @@
  *	<state>/setups/.scan-<project>.new	its next contents, locked
  *	<state>/setups/.asked-<digest>	"yes" or "no": the user's answer about a script
  *
- * A layer is made under another name and renamed when all its files are on disk, so it
+ * A layer is created under another name and renamed when all its files are on disk, so it
  * is either complete or absent. Nothing writes to it after that: sandboxes have it as a
  * lower layer. A process that uses a layer holds a shared lock on its directory, so that
  * it is not removed. A layer may lie on top of another one, its base.
@@ -65,14 +65,14 @@ int setup_store_remove(const struct setup_store *s, const char *key,
 		       struct warren_error *err) MUST_CHECK;
 
 /*
- * Lock the making of a layer: returns a descriptor for setup_store_unlock().
- * -EWOULDBLOCK: another process makes it, and @wait is not set.
+ * Lock the creation of a layer: returns a descriptor for setup_store_unlock().
+ * -EWOULDBLOCK: another process is creating it, and @wait is not set.
  */
 int setup_store_lock(const struct setup_store *s, const char *key, bool wait,
 		     struct warren_error *err) MUST_CHECK;
 void setup_store_unlock(const struct setup_store *s, const char *key, int lock);
 
-/* A layer that is being made. */
+/* A layer that is being created. */
 struct setup_new {
 	char name[48];
 	int fd; /* locked, so that its remains are known when this process has ended */

@@ -31,8 +31,8 @@ char *setup_tree_join(const char *dir, const char *name) MUST_CHECK;
 
 enum setup_tree_limits {
 	SETUP_TREE_DEPTH = 3,      /* directories below the project's */
-	SETUP_TREE_DIRS = 2000,    /* that are looked into */
-	SETUP_TREE_NAMES = 200000, /* names that are looked at */
+	SETUP_TREE_DIRS = 2000,    /* that are searched */
+	SETUP_TREE_NAMES = 200000, /* names that are read */
 };
 
 /* A directory, and the wanted names in it. */

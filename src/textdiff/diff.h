@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diff.h - which lines of a text were replaced to make another one of it */
+/* diff.h - which lines of a text were replaced to make another text */
 #ifndef TEXTDIFF_DIFF_H
 #define TEXTDIFF_DIFF_H
 

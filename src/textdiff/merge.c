@@ -4,9 +4,9 @@
  *
  * Both copies are compared with the base. An edit of one copy that does not touch an edit
  * of the other is taken. Edits that overlap, or that have no line between them, make a
- * region. It is no conflict if both copies made the same edit. Otherwise the two versions
- * of the region are compared with each other: lines that they have in common are taken,
- * and what is between them is a conflict. Conflicts with only a few lines or only
+ * region. It is not a conflict if both copies made the same edit. Otherwise the two
+ * versions of the region are compared with each other: lines that they have in common are
+ * taken, and what is between them is a conflict. Conflicts with only a few lines or only
  * punctuation between them become one, because that is easier to read.
  */
 #include "textdiff/merge.h"

@@ -131,7 +131,7 @@ static bool myers_backward(struct myers *m, const struct myers_box *box,
 	return false;
 }
 
-/* The point inside the box that one of the searches reached with the longest way. */
+/* The point inside the box that one of the searches reached along the longest path. */
 static struct myers_point myers_furthest(const struct myers_box *box,
 					 const struct myers_search *f,
 					 const struct myers_search *b)

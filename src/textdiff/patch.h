@@ -95,7 +95,7 @@ struct patches {
 /*
  * Parse the output of `git diff`, `git format-patch` or `diff -u` for any number of
  * files. Paths are relative, and have no "." or ".." components and no NUL; the prefixes
- * "a/" and "b/" are removed. The error names the line. -EINVAL: it is no valid patch.
+ * "a/" and "b/" are removed. The error names the line. -EINVAL: it is not a valid patch.
  */
 int patches_parse(struct text t, struct patches *ret,
 		  struct warren_error *err) MUST_CHECK;

@@ -176,7 +176,7 @@ static int parse_name(struct patch_parser *p, struct text t, bool prefixed, char
 	return 0;
 }
 
-/* Read a line like "rename from x". Returns 1, or 0 if it is no line of a header. */
+/* Read a line like "rename from x". Returns 1, or 0 if it is not a line of a header. */
 static int parse_header_line(struct patch_parser *p, struct patch *f, struct text t,
 			     struct warren_error *err)
 {

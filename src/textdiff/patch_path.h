@@ -8,8 +8,8 @@
 /*
  * Read the name at the start of @t: in quotes with escapes, or up to a tab or the end of
  * the line. If @prefixed, its first component ("a/") is removed. *@ret is NULL for
- * "/dev/null". *@ret_len is the length of what was read. -EINVAL: it is no relative path
- * without "." and "..".
+ * "/dev/null". *@ret_len is the length of what was read. -EINVAL: it is not a relative
+ * path without "." and "..".
  */
 int patch_path_read(struct text t, bool prefixed, char **ret, size_t *ret_len,
 		    struct warren_error *err) MUST_CHECK;

@@ -10,8 +10,8 @@
 #define NO_BLOB_ID "0000000000000000000000000000000000000000"
 
 /*
- * A name with a blank at an end of one of its parts is quoted, too: without quotes, git
- * does not find where the first name of a header ends.
+ * A name with a blank at the beginning or end of a component is quoted, too: without
+ * quotes, git does not find where the first name of a header ends.
  */
 static bool unified_needs_quotes(const char *path)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* visible.c - write hostile text so that a person sees what it is */
+/* visible.c - write hostile text so that a person can see what it contains */
 #include "base/utf8.h"
 #include "textdiff/unified.h"
 

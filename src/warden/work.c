@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * work.c - start the separate program that shows works, and decides on them
+ * work.c - start the separate program that shows, accepts and rejects works
  *
  * The api process never opens works or projects: warren-work(1) does that, as the user
  * who runs the service. The api reads its answer through a pipe (cli/work/request.h), and

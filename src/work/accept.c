@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* accept.c - take changes over, or discard them */
+/* accept.c - apply changes, or discard them */
 #include "work/accept.h"
 
 #include <errno.h>

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accept.h - take changes over into the project, or discard them
+ * accept.h - apply changes to the project, or discard them
  *
- * A call takes over all its changes or none. The new contents are first written to a
+ * A call applies all its changes or none. The new contents are first written to a
  * directory of the project's filesystem (.warren-<id> in the project, which exists only
  * during the call), and a journal lists what will be done. Then each file is renamed to
- * its place, and the user's file is kept until all are. If the process or the machine
- * ends in between, the next work_open() completes or undoes it.
+ * its place, and the user's file is kept until all of them are in place. If the process
+ * or the machine fails before that, the next work_open() completes or undoes the call.
  *
  * Paths are resolved beneath the project, without links and other mounts, at the time of
  * each rename. Files belong to the owner of the project, or keep the owner that they
  * have; in a directory with the set-group-id bit, new files get its group. Modes become
  * exactly the sandbox's, whatever the umask is; if the user has changed a mode as well,
- * it is merged with the mode before both (changes.h). Set-id bits are taken over only
- * with GUARD_SETID: without it, the rest of the change is, and the bits stay a change of
- * their own (CHANGE_MODE). A new directory has the set-group-id bit that its parent gives
- * it in any case.
+ * it is merged with the mode before both (changes.h). Set-id bits are applied only with
+ * GUARD_SETID: without it, the rest of the change is applied, and the bits remain a
+ * separate change (CHANGE_MODE). A new directory always has the set-group-id bit that its
+ * parent gives it.
  *
  * If the user has changed a file since the work started, the two changes are merged with
  * the contents before both (base.h). If that is not possible, it is a conflict.
@@ -31,13 +31,13 @@ struct accept_item {
 	const struct change *change;
 	/*
 	 * NULL: the whole change. Otherwise, hunks of the difference between the sides of
-	 * change_contents(); those that are not skipped are taken over. Only for regular
+	 * change_contents(); those that are not skipped are applied. Only for regular
 	 * files that exist in the project.
 	 */
 	const struct patch *hunks;
 	/*
-	 * The sum (accept_sum()) of the project's contents that the user decided by; if
-	 * they are others now, the decision is not valid: -ESTALE. NULL, only without
+	 * The hash (accept_sum()) of the project's contents that the user saw; if they
+	 * are different now, the decision is not valid: -ESTALE. NULL, only without
 	 * hunks: the user's changes since then are merged.
 	 */
 	const char *seen;
@@ -49,7 +49,7 @@ void accept_sum(const struct change_side *seen, char ret[ACCEPT_SUM_SIZE]);
 enum accept_conflicts {
 	/* Change nothing, report all conflicts, return -EEXIST. */
 	ACCEPT_STOP,
-	/* Take over all changes without a conflict. */
+	/* Apply all changes without a conflict. */
 	ACCEPT_SKIP,
 	/* Write files with markers, as git does, where both are text; skip the others. */
 	ACCEPT_MARKERS,
@@ -59,7 +59,7 @@ enum accept_conflicts {
 
 struct accept_options {
 	unsigned allow; /* enum change_guard, combined; GUARD_DEVICE is never allowed */
-	bool ignored;   /* take over files that .gitignore ignores; otherwise -EPERM */
+	bool ignored;   /* accept files that .gitignore ignores; otherwise -EPERM */
 	enum accept_conflicts conflicts;
 };
 
@@ -74,7 +74,7 @@ struct accept_conflict {
 };
 
 struct accept_result {
-	size_t accepted; /* changes that were taken over */
+	size_t accepted; /* changes that were applied */
 	size_t merged;   /* of them, files that were merged with changes of the user */
 	struct accept_conflict *conflicts;
 	size_t n_conflicts;

@@ -22,7 +22,7 @@
 
 void (*accept_step_hook)(const char *step);
 
-/* An operation, with the directory that it is about. */
+/* An operation, and the directory that it changes. */
 struct commit_at {
 	struct op *op;
 	int staging;
@@ -196,8 +196,8 @@ static int commit_chmod(struct commit_at *c)
 /* ------------------------------------------------------------------------- undo */
 
 /*
- * Put an original back that is @name in the staging directory. If the user has made
- * another file in its place, the original gets a name next to it: nothing is lost.
+ * Put the original @name back from the staging directory. If the user has made another
+ * file in its place, the original gets a name next to it: nothing is lost.
  */
 static int undo_put_back(struct commit_at *c, const char *name)
 {
@@ -236,7 +236,7 @@ static int undo_mkdir(struct commit_at *c)
 		       : 0;
 }
 
-/* The new file is in place if it is not in the staging directory any more. */
+/* The new file is in place if it is no longer in the staging directory. */
 static int undo_put(struct commit_at *c)
 {
 	bool placed = undo_has(c->dir, c->name, &c->op->new);
@@ -416,8 +416,8 @@ static bool undo_is_gone(int r)
 }
 
 /*
- * Open the directory of the operation. If another one or a link has taken its place, it
- * may be back in a moment: wait, for at most *@naps milliseconds altogether.
+ * Open the directory of the operation. If another directory or a link has taken its
+ * place, it may be back in a moment: wait for at most *@naps milliseconds in total.
  */
 static int undo_open(int project, int staging, struct op *op, unsigned *naps,
 		     struct commit_at *ret)

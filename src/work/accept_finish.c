@@ -117,7 +117,7 @@ static void finish_drop_dir(const struct work *w, int upper, const struct op *op
 
 /*
  * Directories whose mode was accepted: that may deny access, so that nothing below them
- * could be compared any more.
+ * could be compared afterwards.
  */
 static int finish_drop_dirs(const struct work *w, const struct ops *ops)
 {
@@ -138,8 +138,8 @@ static int finish_drop_dirs(const struct work *w, const struct ops *ops)
 }
 
 /*
- * Each step can be repeated, if it is interrupted. Whatever happens, nothing is left in
- * the project: it has all changes, and the originals are not needed any more.
+ * Each step can be repeated if it is interrupted. Whatever happens, nothing is left in
+ * the project: it has all changes, and the originals are no longer needed.
  */
 static int accept_finish(struct work *w, const struct ops *ops, struct warren_error *err)
 {
@@ -209,8 +209,8 @@ static int finish_commit(struct accept *a, struct warren_error *err)
 			       : r;
 	}
 	/*
-	 * Now everything is accepted. What cannot be done any more, for instance because
-	 * the disk is full, is done before the next accept, or when the work is opened.
+	 * Now everything is accepted. What cannot be done now, for instance because the
+	 * disk is full, is done before the next accept, or when the work is opened.
 	 */
 	if (fsync(w->dir_fd) == 0)
 		(void)accept_finish(w, &a->ops, &later);

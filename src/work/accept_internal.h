@@ -81,7 +81,7 @@ int stage_sync(const struct accept *a);
 int commit_ops(struct work *w, int staging, struct ops *ops, struct warren_error *err);
 /*
  * Undo all operations that were done. 1: the user has moved a directory during it, so
- * that an original is in another place, which @err tells.
+ * that an original is in another place, which @err names.
  */
 int commit_undo(struct work *w, int staging, struct ops *ops, struct warren_error *err);
 

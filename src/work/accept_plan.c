@@ -162,7 +162,7 @@ static int plan_parents(const struct plan *p, const char *path)
 	return 0;
 }
 
-/* Directories above @path that the sandbox does not have any more. */
+/* Directories above @path that the sandbox no longer has. */
 static int plan_empty_parents(const struct plan *p, const char *path)
 {
 	AUTO_FREE char *copy = strdup(path);
@@ -307,7 +307,7 @@ static int plan_find_in_the_way(const struct plan *p, const char *path, char **r
 	return 0;
 }
 
-/* 1: nothing is in the way of @path any more; 0: there is a conflict. */
+/* 1: nothing is in the way of @path now; 0: there is a conflict. */
 static int plan_clear_the_way(struct plan *p, const char *path, struct warren_error *err)
 {
 	struct accept_merge m = {
@@ -337,7 +337,7 @@ static int plan_clear_the_way(struct plan *p, const char *path, struct warren_er
 static int plan_stage(struct plan *p, const struct change_at *file,
 		      const struct text *text, struct warren_error *err);
 
-/* Change the mode of what both have. */
+/* Change the mode of an entry that both have. */
 static int plan_chmod(struct plan *p, mode_t new, struct warren_error *err)
 {
 	const mode_t old = p->yours.st.st_mode & 07777;
@@ -457,8 +457,8 @@ static int plan_keep_set_id(const struct plan *p, bool both, mode_t *ret)
 
 /*
  * Decide on the mode. Without permission, set-id bits are not added, and those of a file
- * whose contents change are dropped; then the sandbox's file stays, as a change of the
- * mode. 1: go on; 0: there is a conflict; or -errno.
+ * whose contents change are dropped; then the sandbox's file stays listed as a change of
+ * the mode. 1: go on; 0: there is a conflict; or -errno.
  */
 static int plan_mode(struct plan *p, struct warren_error *err)
 {

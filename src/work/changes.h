@@ -3,10 +3,10 @@
  * changes.h - what the sandbox changed in the project
  *
  * Only the directory of changes is walked, so that the cost does not depend on the size
- * of the project. Files that were written but are equal are no change. A new directory is
- * listed as its files, and itself only if it is empty; the same holds for directories
- * that were removed. A file that was moved without a change of its contents is renamed.
- * The mode of the project's directory itself is no change.
+ * of the project. Files that were written but are equal do not count as changes. A new
+ * directory is listed as its files, and itself only if it is empty; the same holds for
+ * directories that were removed. A file that was moved without a change of its contents
+ * is renamed. The mode of the project's directory itself does not count as a change.
  *
  * Two kinds of directories are listed as one change with .tree set: those that .gitignore
  * ignores, and git's own (except for files in them that git executes or reads its

@@ -394,7 +394,7 @@ static int search_file(struct changes_walk *k, const struct walk_dirs *d,
 	return changes_found(k, same ? CHANGE_MODE : CHANGE_MODIFIED, e, guard);
 }
 
-/* An entry of the project that the sandbox does not see any more. */
+/* An entry of the project that the sandbox no longer sees. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
 static int search_removed(struct changes_walk *k, const struct walk_dirs *d,
 			  const struct walk_names *e)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commits.c - take commits of the sandbox over
+ * commits.c - accept commits of the sandbox
  *
  * <work>/git is a new repository, with objects that are copied from the sandbox's
- * changes, and the objects of the user's repository as alternates. `git pack-objects` of
- * it writes the new objects to a pipe, and `git index-pack --strict` in the user's
- * repository reads them from it: it computes the id of each object, and checks its form
- * and what it refers to. Only then does the branch change.
+ * changes, and the objects of the user's repository as alternates. There, `git
+ * pack-objects` writes the new objects to a pipe, and `git index-pack --strict` in the
+ * user's repository reads them from it: it computes the id of each object, and checks its
+ * form and what it refers to. Only then does the branch change.
  */
 #include "work/commits.h"
 
@@ -240,7 +240,7 @@ static int commits_copy_objects(struct commits *c, int git)
 		       : commits_copy_dir(c, objects, to, "pack", commits_is_pack);
 }
 
-/* A repository that has only objects; git needs these files to take it for one. */
+/* A repository that has only objects; git needs these files to recognise it. */
 static int commits_make_repository(struct commits *c, struct warren_error *err)
 {
 	AUTO_FREE char *alternates = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commits.h - take the commits of the sandbox over into the user's repository
+ * commits.h - accept the commits of the sandbox into the user's repository
  *
  * The sandbox's repository is never used as one: its HEAD and the branch are parsed, its
  * objects are copied to a new repository without its configuration, and git verifies each

@@ -23,7 +23,7 @@ int beneath_dir(int root, const char *path, int flags);
  */
 int beneath_parent(int root, const char *path, const char **ret_name);
 /*
- * Open the regular file @name in @dir for reading, also if it is the user's and denies
+ * Open the regular file @name in @dir for reading, even if it is the user's and denies
  * that (reach.h), and get its status. -EMEDIUMTYPE: it is something else.
  */
 int beneath_file(int dir, const char *name, struct stat *ret);

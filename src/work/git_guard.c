@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * git_guard.c - which files git can be led by, and why the others are harmless
+ * git_guard.c - which files can make git execute something, and why the others cannot
  *
  * A sandbox can write to the repository and to the files of the project. After an accept,
- * git of the user reads them, often by itself (a prompt, an editor). So a change that
+ * git of the user reads them, often automatically (a prompt, an editor). So a change that
  * decides what git executes needs --allow git:
  *
  * - Everything in a git directory, whatever its name. The table says which of these files
@@ -14,10 +14,11 @@
  *
  * These files of the project are harmless, although git reads them:
  *
- *	.gitattributes	names filters and drivers; what they execute is in the
- *configuration .gitignore	patterns .mailmap	names of authors .lfsconfig
- *git-lfs takes only keys from it that execute nothing .git-blame-ignore-revs	names of
- *commits
+ * - .gitattributes names filters and drivers; the configuration says what they execute.
+ * - .gitignore contains patterns.
+ * - .mailmap contains names of authors.
+ * - .lfsconfig contains only keys that execute nothing: git-lfs takes no others from it.
+ * - .git-blame-ignore-revs contains names of commits.
  */
 #include <string.h>
 #include <strings.h>
@@ -29,7 +30,7 @@ enum guard_verdict {
 	GUARD_ACTS,  /* git executes it, or reads from it what it executes or where it is
 		      */
 	GUARD_REFS,  /* it says which commits there are; they can be taken as a branch */
-	GUARD_QUIET, /* it does nothing by itself */
+	GUARD_QUIET, /* it has no effect alone */
 };
 
 /* Paths in a git directory; "/" at the end: all that is below. The first match counts. */

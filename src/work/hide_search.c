@@ -2,8 +2,8 @@
 /*
  * hide_search.c - find the files of a project that are hidden
  *
- * Every directory must be looked at, so this takes most of the time until the sandbox
- * starts. Most names are dismissed by their first and last characters: only few of them
+ * Every directory must be searched, so this takes most of the time until the sandbox
+ * starts. Most names are dismissed by their first and last characters: only a few of them
  * begin or end like one of the patterns. These names, and those of directories, are
  * remembered (base/dir_cache.h), so that a directory that has not changed is not read
  * again. Whether a name is hidden is decided each time.

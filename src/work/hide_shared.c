@@ -9,8 +9,8 @@
  * directories, and copies of such files, with the owner of the project. Only those which
  * the user may write get one; all others keep their protection.
  *
- * Without root, the kernel tells what the user may write. If root runs Warren, the user
- * is the owner of the project, with its group.
+ * Without root, the kernel says what the user may write. If root runs Warren, the user is
+ * the owner of the project, with its group.
  */
 #include <dirent.h>
 #include <errno.h>

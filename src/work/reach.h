@@ -21,7 +21,7 @@ int reach_all(struct work *w, struct warren_error *err) MUST_CHECK;
 /* The same only for the directory itself, which the next sandbox needs. */
 int reach_top(struct work *w, struct warren_error *err) MUST_CHECK;
 /*
- * Like tree_remove(), also if it contains files of a sandbox that belong to others, or
+ * Like tree_remove(), even if it contains files of a sandbox that belong to others, or
  * are in directories that deny access.
  */
 int reach_remove(int dir, const char *name);

@@ -4,7 +4,7 @@
  *
  * There is no journal for this: each path changes in one step (a rename, an exchange or
  * an unlink), and no step before it changes what the sandbox sees. So a change that is
- * discarded is either there or not, also after a crash, and the list of changes says
+ * discarded is either there or not, even after a crash, and the list of changes says
  * which; discarding it again does the rest. What an interruption leaves in the directory
  * of the work is removed by the next call.
  *

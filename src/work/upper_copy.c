@@ -3,8 +3,8 @@
  * upper_copy.c - mode WORK_COPY: what was accepted becomes part of the copy
  *
  * The sandbox's view of a path is what the directory of changes has over the copy. When a
- * change was accepted, the copy gets the view of its path, so that it is no change any
- * more, and the view of all paths stays as it is. Each step can be repeated, also after
+ * change was accepted, the copy gets the view of its path, so that it is no longer a
+ * change, and the view of all paths stays as it is. Each step can be repeated, even after
  * an interruption.
  */
 #include <errno.h>

@@ -492,7 +492,7 @@ int work_remove(struct work *removed, struct warren_error *err)
 	if (works < 0)
 		return works;
 	/* An accept that could not be undone: the journal says where the originals are.
-	 * One that is only to be noted does not matter any more. */
+	 * One that only has to be recorded no longer matters. */
 	r = accept_recover(w, err);
 	if (r < 0 && journal)
 		return error_wrap(err, "work '%s' is not removed", w->id);

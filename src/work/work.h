@@ -114,13 +114,13 @@ bool work_is_prepared(const struct work *w);
 /*
  * Open the work with this id, unique prefix of an id, or name. With @exclusive it is
  * locked, and an accept that was interrupted is completed or undone first; -EBUSY: it
- * runs, or is being decided on. -ENOENT: there is none.
+ * runs, or another command is deciding on it. -ENOENT: there is none.
  */
 int work_open(const char *id_or_name, bool exclusive, struct work **ret,
 	      struct warren_error *err) MUST_CHECK;
 /*
- * Like work_open() with a lock, only to call work_remove(): an accept that was interrupted
- * is left to it.
+ * Like work_open() with a lock, only to call work_remove(): an accept that was
+ * interrupted is left to it.
  */
 int work_open_to_remove(const char *id_or_name, struct work **ret,
 			struct warren_error *err) MUST_CHECK;

@@ -185,7 +185,7 @@ TEST(a_new_directory_can_be_renamed_and_an_old_one_copied)
 	      "newer\nolder\nolder/file");
 	OK(in_source(&p, "old/file"));
 	OK(S_ISCHR(upper(&p, "old").st_mode));
-	/* Removed and created again: nothing of the old one shines through. */
+	/* Removed and created again: nothing of the old one is visible. */
 	STREQ(sandbox_says(sb, "cd /p; rm -r older; mkdir old; ls -A old; echo end"),
 	      "end");
 	free(old);
@@ -290,7 +290,7 @@ TEST(the_root_has_layers_and_a_directory_for_changes)
 			       "grep -c localhost /etc/hosts"),
 	      "2");
 	sandbox_destroy(sb);
-	/* It becomes a layer, which is not changed any more. */
+	/* It becomes a layer, which no longer changes. */
 	made = sandbox_path("root.writes/upper");
 	layers[0] = made;
 	spec = (struct warren_spec){ .layers = (const char *const *)layers };
@@ -357,7 +357,7 @@ TEST(the_directory_that_was_locked_gets_the_changes)
 	END();
 }
 
-TEST(concurrent_sandboxes_of_one_project_do_not_meet)
+TEST(concurrent_sandboxes_of_one_project_do_not_affect_each_other)
 {
 	struct warren_mount other;
 	struct warren_sandbox *second;

@@ -437,7 +437,7 @@ TEST(root_inside_creates_no_file_of_root_in_a_users_volume)
 }
 
 /* Without a writable directory of the machine, it is possible. */
-TEST(a_client_creates_set_id_files_beside_a_read_only_volume)
+TEST(a_client_creates_set_id_files_next_to_a_read_only_volume)
 {
 	struct warren_mount m = { .source = make_volume("none", 1000),
 				  .target = "/v",

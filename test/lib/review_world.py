@@ -71,7 +71,7 @@ class Project:
 
 
 def remove_state(path):
-    """Another process may still remove the files of a work that has ended: then they vanish at the same time."""
+    """Another process may still be removing the files of a work that has ended, so they can vanish at any time."""
     for _ in range(100):
         with contextlib.suppress(FileNotFoundError):
             return shutil.rmtree(path)

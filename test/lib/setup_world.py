@@ -64,7 +64,7 @@ class World:
         return found[0]
 
     def tops(self, made, part):
-        """Over the project are dependencies, and below it what else there is."""
+        """Dependencies are over the project, and everything else is below it."""
         upper = self.upper(made, part)
         return [upper] + ([os.path.dirname(upper) + "/below"] if part == "project" else [])
 

@@ -12,7 +12,7 @@
 static struct warren_error err;
 static char top[64], project[96];
 
-/* Run a command of the shell in the test's directory. */
+/* Run a shell command in the test's directory. */
 __attribute__((format(printf, 1, 2), unused)) static void shell(const char *fmt, ...)
 {
 	char command[4096];
@@ -56,7 +56,7 @@ static inline void begin(void)
 
 static inline void end(void)
 {
-	/* What the code removes at the same time, in another process, does no harm. */
+	/* Files that another process removes at the same time are ignored. */
 	shell("chmod -R u+rwX . 2>/dev/null; until rm -rf '%s' 2>/dev/null; do sleep 0.1; done",
 	      top);
 }
@@ -80,8 +80,7 @@ __attribute__((unused)) static struct work *start(void)
 }
 
 /*
- * Run a command of the shell as the sandbox would: in the overlay of the work. Needs
- * mounts.
+ * Run a shell command as the sandbox would: in the overlay of the work. Needs mounts.
  */
 __attribute__((format(printf, 2, 3), unused)) static void inside(const struct work *w,
 								 const char *fmt, ...)

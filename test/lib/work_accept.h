@@ -69,7 +69,7 @@ __attribute__((unused)) static const char *left(struct work *w)
 	return text;
 }
 
-/* Nothing of an accept may be left in the project. */
+/* An accept must leave no temporary files in the project. */
 __attribute__((unused)) static void clean(const struct work *w)
 {
 	shell("test -z \"$(ls -A p | grep '^.warren-')\" && test ! -e '%s/journal' -a "

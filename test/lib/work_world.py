@@ -86,7 +86,7 @@ class User:
 
 
 def each_user(f, only_root=False):
-    """Runs @f as the current user and, if that is root, as an ordinary user; or at once, only as root."""
+    """Makes tests of @f: as the current user and, if that is root, as an ordinary user. @only_root: runs @f now."""
     def point(other):
         u = User(other)
         try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test-detect.py - what a project needs is recognised, and nothing of it runs (warren detect)
+"""test-detect.py - warren detect recognises what a project needs, and runs nothing of it
 
 Prints TAP. $WARREN is the program (default build/warren). devcontainer.json is also read by the published reference
 program, which must agree.

@@ -98,8 +98,8 @@ def a_change_of_a_link_describes_what_it_leads_to():
 
 
 @test
-def files_of_new_directories_are_told_once():
-    """Whether a file is older or younger than the watch of its directory, which is new itself."""
+def files_of_new_directories_are_reported_once():
+    """A file in a new directory is reported, whether it is older or newer than the watch of the directory."""
     with w().e2b_box() as box:
         w().shell(box, "mkdir /tmp/w")
         watcher = w().rpc(box, f"{FS}/CreateWatcher", {"path": "/tmp/w", "recursive": True, "includeEntry": True})[1]

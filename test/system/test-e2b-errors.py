@@ -219,7 +219,7 @@ def a_rule_with_headers_does_not_open_what_the_request_closes():
 
 
 @test
-def of_several_kills_one_ends_the_sandbox():
+def one_of_several_kills_ends_the_sandbox():
     def kills(before=None):
         """Returns the answers to a request, and to three kills that arrive before it has ended."""
         status, box = ask("POST", "/v2/sandboxes", {"templateID": "base"})

@@ -110,7 +110,7 @@ def a_filter_may_have_all_metadata():
         status, answer = listed({str(i): "" for i in range(65)})[1:]
         eq((status, answer["code"]), (400, 400))
         ok("metadata" in answer["message"] and "64" in answer["message"], answer)
-        # What does not fit in the head of a request has the status of HTTP, in E2B's form.
+        # A request whose head is too large gets the status of HTTP, in E2B's form.
         status, answer = listed({"a": "\u00e4" * 4000})[1:]
         eq((status, answer["code"]), (431, 431))
 

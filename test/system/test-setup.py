@@ -66,11 +66,11 @@ def steps_start_from_the_result_of_the_steps_before_them():
         put(w.project, {"three": "33\n"})
         eq(w.read(w.setup(), "project", "log"), "1\n2\n33\n")
         ok(w.list()[0]["base"].startswith(last.split()[0]), f"the base: {w.list()[0]}")
-        # A file of the first one has changed: nothing of its result is used.
+        # A file of the first step has changed: no part of its result is used.
         put(w.project, {"one": "11\n"})
         again = w.setup()
         eq((w.read(again, "project", "log"), w.list()[0]["base"]), ("11\n2\n33\n", None))
-        # A chain is not endless.
+        # The length of a chain is limited.
         names = [f"f{i}" for i in range(10)]
         put(w.project, {n: f"{n}\n" for n in names})
         for n in range(1, len(names) + 1):
@@ -145,7 +145,7 @@ def a_missing_program_is_named():
 
 
 @test
-def steps_reach_nothing_but_packages():
+def steps_reach_only_packages():
     with World() as w:
         put(w.project, {"warren.yaml": """
 steps:
@@ -199,7 +199,7 @@ def later_files_of_the_user_win():
         w.run("accept", "--ignored", "g")
         with open(f"{w.project}/gen.txt", encoding="ascii") as f:
             eq(f.read(), "user\nmore\n")
-        # A later setup sees the user's files, too.
+        # A later setup also sees the user's files.
         put(w.project, {"dep": "2\n"})
         w.setup()
         eq(w.run(*show).stdout.split(), [b"user", b"user", b"more", b"user", b"user"] + [b"2"] * 2)
@@ -437,7 +437,7 @@ def an_interrupt_ends_the_setup():
 
 
 def tree_of(top):
-    """Everything that can be seen of a tree, except times of access."""
+    """Everything that can be seen of a tree, except access times."""
     found = {}
     for d, dirs, names in os.walk(top):
         for n in dirs + names:
@@ -507,7 +507,7 @@ def a_project_with_the_home_directory_is_refused():
 
 
 @test
-def no_project_uses_the_results_of_another_one():
+def no_project_uses_the_results_of_another_project():
     with World() as w:
         files = {"warren.yaml": "steps: [{run: 'cat dep >>/srv/log; cat /srv/log >log', files: [dep]}]\n", "dep": "1\n",
                  ".gitignore": "/log\n"}

@@ -101,7 +101,7 @@ def modes_that_git_does_not_know_are_shown():
         by = {c["path"]: c for c in json.loads(p.warren("diff", wid, "--json").stdout)["changes"]}
         eq([by["private"][k] for k in ("kind", "old_mode", "new_mode")], ["mode", "100644", "100600"])
         eq([by["d"][k] for k in ("kind", "old_mode", "new_mode")], ["mode", "040755", "040700"])
-        # A patch has what git can say, and git applies it.
+        # A patch contains what git can represent, and git applies it.
         out = p.warren("diff", wid, "--patch")
         ok(b"b/private" not in out.stdout and b"b/run.sh\nold mode 100644\nnew mode 100755\n" in out.stdout, out.stdout)
         ok(b"changes are not shown, because a patch cannot contain them" in out.stderr, out.stderr)
@@ -225,7 +225,7 @@ def modes_of_files_with_blanks_at_the_end_make_a_patch():
 
 @test
 @needs_root
-def wrong_words_are_explained():
+def wrong_arguments_are_explained():
     with project() as p:
         p.put("a", b"1\n")
         wid = p.work("echo 2 >a; echo 3 >f")
@@ -258,7 +258,7 @@ def rows_say_what_is_executable():
 
 @test
 @needs_root
-def what_is_too_deep_is_said_to_be_left():
+def what_is_too_deep_is_reported():
     deep = "i=0; while [ $i -lt 420 ]; do mkdir d; cd d; i=$((i+1)); done"
     for verb in ("accept", "reject"):
         with project() as p:
@@ -306,7 +306,7 @@ def the_work_is_found_or_the_error_says_why():
 
 @test
 @needs_root
-def a_reader_that_stops_is_no_error():
+def a_reader_that_stops_is_not_an_error():
     with project() as p:
         wid = p.work("seq 200000 >big")
         out = p.sh(f"{shlex.quote(WARREN)} diff {wid} | head -n 3; echo $?")

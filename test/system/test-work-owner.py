@@ -76,7 +76,7 @@ class Owner(User):
         return found
 
     def nothing_left(self):
-        """Neither in the project nor among the works; what is removed in the background needs a moment."""
+        """Nothing is left in the project or among the works; removal in the background takes a moment."""
         eq([n for n in os.listdir(self.project) if n.startswith(".warren-")], [])
         deadline = time.monotonic() + WAIT
         while left := [n for n in os.listdir(f"{self.store}/works") if not n.startswith(".scan-")]:

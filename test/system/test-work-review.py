@@ -322,7 +322,7 @@ def an_interrupted_review_keeps_everything():
 
 @test
 @needs_root
-def keys_typed_for_the_command_are_no_answers():
+def keys_typed_for_the_command_are_not_answers():
     with project() as p:
         with p.terminal("work", p.path, "--", "sh", "-c", "echo 1 >b; echo ready; sleep 1") as t:
             t.expect(rb"ready")
@@ -334,7 +334,7 @@ def keys_typed_for_the_command_are_no_answers():
         eq(p.get("b"), b"1\n")
 
 
-# What a terminal sends by itself, or for keys without a character; all contain letters that are answers.
+# What a terminal sends unasked, or for keys without a character; all contain letters that are answers.
 SEQUENCES = (b"\x1b[Maaa", b"\x1b[M\raa", b"\x1b[<35;10;10M", b"\x1bP>|tmux 3.3a\ra\r\x1b\\", b"\x1b]10;rgb:aa\r\x07",
              b"\x1b]l\xc3\x9c a\r\x1b\\", b"\x1b_a\ra\r\x1b\\", b"\x1b^a\r\x1b\\", b"\x1bXa\r\x1b\\", b"\x1bOa", b"\x1b[[A", b"\x1ba", b"\x1b(a",
              b"\x1b[?62;22c", b"\x1b[0n", b"\xc2\x9b1a", b"\x9d0;a\ra\r\x9c", b"\x90a\r\x9c", b"\xc3\xa4\x7f")
@@ -342,7 +342,7 @@ SEQUENCES = (b"\x1b[Maaa", b"\x1b[M\raa", b"\x1b[<35;10;10M", b"\x1bP>|tmux 3.3a
 
 @test
 @needs_root
-def what_the_terminal_sends_is_no_answer():
+def what_the_terminal_sends_is_not_an_answer():
     with project() as p:
         p.env["TERM"] = "xterm"
         with p.terminal("work", p.path, "--", "sh", "-c", "echo 1 >b; printf '\\033[?1003h'") as t:
@@ -397,7 +397,7 @@ def nothing_in_the_terminal_outlives_the_command():
 
 @test
 @needs_root
-def pasted_text_is_no_answer():
+def pasted_text_is_not_an_answer():
     with project() as p:
         with p.terminal("work", p.path, "--", "sh", "-c", "echo 1 >b") as t:
             t.expect(rb"\x1b\[5n")
@@ -445,7 +445,7 @@ def a_conflict_is_decided_at_the_terminal():
 
 @test
 @needs_root
-def commits_are_taken_over_as_a_branch():
+def commits_are_accepted_as_a_branch():
     with project() as p:
         p.put("a", b"1\n")
         p.git()

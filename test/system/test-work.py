@@ -99,7 +99,7 @@ def modes_are_exact_in_both_directions(u):
 
 
 @each_user
-def the_project_is_made_ready_once(u):
+def the_project_is_prepared_once(u):
     spill(f"{u.project}/setup.sh", "#!/bin/sh\ntouch ready /root/tool\ndate +%N >stamp\n")
     spill(f"{u.project}/.gitignore", "/ready\n/stamp\n")
     p = u.work("ls", "ready", status=2)
@@ -407,7 +407,7 @@ def a_work_is_used_by_one_command_at_a_time(u):
 
 
 @each_user
-def two_works_on_one_project_do_not_meet(u):
+def two_works_on_one_project_do_not_affect_each_other(u):
     spill(f"{u.project}/a", "1\n")
     p = u.start("work", u.project, "--", "sh", "-c", "echo 2 >a; echo up; read x; cat a; ls")
     try:

@@ -29,7 +29,7 @@ static int entry_test_dir(char path[64])
 	return fd;
 }
 
-/* Remove everything that no process uses, again and again, as a collection of garbage. */
+/* Repeatedly remove everything that no process uses, like a garbage collection. */
 __attribute__((noreturn)) static void clean_for_ever(const char *path)
 {
 	int at;

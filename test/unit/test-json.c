@@ -105,13 +105,13 @@ TEST(special_characters_are_escaped)
 TEST(utf8_is_written_unchanged)
 {
 	static const char *const good[] = {
-		"\xc3\xa9",     /* U+00E9 */
-		"\xc2\xa0",     /* U+00A0, the first one that is no control character */
-		"\xdf\xbf",     /* the last */
-		"\xe0\xa0\x80", /* the first character of three bytes */
-		"\xed\x9f\xbf", /* the last character before the surrogates */
-		"\xee\x80\x80", /* after them */
-		"\xef\xbf\xbf", /* the last character of three bytes */
+		"\xc3\xa9", /* U+00E9 */
+		"\xc2\xa0", /* U+00A0, the first one that is not a control character */
+		"\xdf\xbf", /* the last */
+		"\xe0\xa0\x80",     /* the first character of three bytes */
+		"\xed\x9f\xbf",     /* the last character before the surrogates */
+		"\xee\x80\x80",     /* after them */
+		"\xef\xbf\xbf",     /* the last character of three bytes */
 		"\xf0\x90\x80\x80", /* the first character of four bytes */
 		"\xf4\x8f\xbf\xbf", /* U+10FFFF */
 		"\xf0\x9f\x90\x87", /* a rabbit */

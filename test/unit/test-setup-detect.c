@@ -352,7 +352,7 @@ TEST(every_change_of_a_large_project_is_noticed)
 	remove_project(fd);
 }
 
-TEST(links_are_not_followed_out)
+TEST(links_out_of_the_project_are_not_followed)
 {
 	int fd = project((const char *const[]){ "go.mod", NULL });
 	struct setup_plan p;

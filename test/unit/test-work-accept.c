@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-work-accept.c - changes are taken over into the project, or discarded */
+/* test-work-accept.c - changes are applied to the project, or discarded */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -87,7 +87,7 @@ TEST(what_cannot_be_rejected_does_not_keep_others)
 	EQ(patch_from_diff(&d, 3, &p, &err), 0);
 	for (size_t i = 0; i < 3; i++)
 		items[i].change = &c.v[i];
-	/* The hunk that is kept does not fit any more. */
+	/* The hunk that is kept no longer fits. */
 	p.v[0].skip = true;
 	shell("echo other >p/a");
 	OK(reject_changes(w, items, 3, &err) < 0);
@@ -360,7 +360,8 @@ TEST(other_conflicts_are_reported)
 	end();
 }
 
-/* What the user has in place of it never goes away by itself: "try again" is no help. */
+/* What the user has in its place never disappears without the user, so "try again" would
+ * not help. */
 TEST(a_file_in_place_of_a_directory_is_a_conflict)
 {
 	AUTO_WORK struct work *w = NULL;
@@ -551,7 +552,7 @@ TEST(the_hunks_of_a_file_can_be_chosen)
 	EQ(accept_changes(w, &item, 1, &(struct accept_options){ 0 }, &result, &err), 0);
 	shell("seq 60 | sed 's/^30$/thirty/' | cmp - p/a");
 	STREQ(left(w), "M a|");
-	/* Of what is left, discard the last one. */
+	/* Discard the last of the remaining ones. */
 	change_side_done(&old);
 	change_side_done(&new);
 	text_diff_done(&d);
@@ -604,7 +605,7 @@ TEST(the_staging_directory_must_be_its_own)
 	EQ(accept_paths(w, "a n/x .warren"), 0);
 	shell("test $(cat p/a) = 2 -a $(cat p/n/x) = x -a -e p/.warren");
 	clean(w);
-	/* Nor does a change get such a name. */
+	/* A change cannot get such a name either. */
 	EQ(decide(w, NULL, 0, &(struct accept_options){ .allow = ~0U }), -EPERM);
 	end();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-work-changes.c - the changes of a sandbox are found, and which need permission */
+/* test-work-changes.c - which changes a sandbox made, and which of them need permission
+ */
 #include "work/changes.h"
 
 #include <errno.h>
@@ -148,7 +149,7 @@ TEST(what_git_executes_needs_permission)
 	begin();
 	git("init -q . && echo 1 >a && git add . && git commit -qm one");
 	w = start();
-	/* git rewrites its index when it looks at the tree. */
+	/* git rewrites its index when it inspects the tree. */
 	inside(w, "git -c safe.directory=* status >/dev/null; touch .git/index");
 	STREQ(list(w, 0), "");
 	inside(w, "echo 2 >a; git -c safe.directory=* -c user.name=a -c user.email=a@b "

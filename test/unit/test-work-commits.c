@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-work-commits.c - commits of the sandbox are verified and taken over */
+/* test-work-commits.c - commits of the sandbox are verified and accepted */
 #include "work/commits.h"
 
 #include <errno.h>
@@ -205,7 +205,7 @@ TEST(damaged_commits_are_refused)
 	       -EBADMSG);
 }
 
-/* Run a command of the shell in git's place; its output. */
+/* Run a shell command in git's place; returns its output. */
 static const char *in_git(const struct work *w, bool own, bool hostile,
 			  const char *command)
 {

@@ -108,7 +108,7 @@ TEST(killed_at_every_step)
 			OK(!same("before"));
 			continue;
 		}
-		/* The recovery is killed, too: each time some steps later. */
+		/* The recovery is killed, too, a few steps later each time. */
 		for (unsigned again = 1 + at % 3; killed_at(again, id, nothing);
 		     again += 3)
 			;
@@ -544,7 +544,7 @@ TEST(signals_wait_until_the_project_is_whole)
 	accept_step_hook = signal_at_steps;
 	EQ(accept_paths(w, NULL), 0);
 	accept_step_hook = NULL;
-	/* Before, they take effect at once. */
+	/* Before that, they take effect at once. */
 	EQ(n_early, 3);
 	EQ(n_signals, 6);
 	shell("test $(cat p/a) = 2");

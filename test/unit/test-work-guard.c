@@ -27,7 +27,7 @@ static const struct {
 	{ "packed-refs", false, true },
 	{ "refs/heads/x", false, true },
 	{ "HEAD", false, true },
-	/* They do nothing by themselves. */
+	/* They have no effect alone. */
 	{ "config.bak", false, false },
 	{ "config~", false, false },
 	{ "hooks/pre-commit.sample", false, false },
@@ -196,7 +196,7 @@ TEST(files_that_git_reads_in_the_project)
 	end();
 }
 
-TEST(damaged_and_endless_configuration_is_survived)
+TEST(damaged_and_endless_configuration_does_no_harm)
 {
 	static const char *const texts[] = {
 		"[",

@@ -125,7 +125,7 @@ TEST(other_names_of_hidden_files_are_hidden)
 	end();
 }
 
-TEST(a_directory_of_secrets_is_no_project)
+TEST(a_directory_of_secrets_cannot_be_a_project)
 {
 	static const char *const secret[] = {
 		"/home/a/.aws",        "/home/a/.ssh/keys/x",
@@ -305,7 +305,7 @@ TEST(directories_that_changed_are_read_again)
 	end();
 }
 
-TEST(a_damaged_memory_is_not_used)
+TEST(a_damaged_cache_is_not_used)
 {
 	AUTO_WORK struct work *first = NULL, *second = NULL;
 

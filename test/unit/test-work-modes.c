@@ -83,7 +83,7 @@ TEST(modes_that_the_user_changed_are_merged)
 	       "chmod 770 mine");
 	EQ(work_end(w, 0, &err), 0);
 	shell("sleep 0.02; cd p && chmod 700 d both && chmod 640 f && echo 2 >g && chmod 640 h");
-	/* What only the user changed is no change of the sandbox. */
+	/* What only the user changed is not a change of the sandbox. */
 	STREQ(left(w), "X both|M both/a|M d/a|M f|M g|X h|X mine|");
 	EQ(accept_paths(w, NULL), -EEXIST);
 	EQ(result.n_conflicts, 2);
@@ -192,7 +192,7 @@ TEST(attributes_and_acls_of_the_users_files_stay)
 	inside(w,
 	       "echo 2 >a; echo 2 >b; python3 -c 'import os; os.setxattr(\"a\", \"user.new\", b\"1\"); "
 	       "os.setxattr(\"same\", \"user.new\", b\"1\")'");
-	/* An attribute alone is no change. */
+	/* An attribute alone is not a change. */
 	STREQ(left(w), "M a|M b|");
 	EQ(accept_paths(w, NULL), 0);
 	EQ(getxattr(in("p/a"), "user.mark", value, sizeof(value)),

@@ -4,8 +4,8 @@
  *
  * A client should see what a command would see, but the process that reads for it is not
  * a command: its own descriptors, memory and environment must not be shown, and no link
- * of a process must be followed. So of the files of processes, only those are read that
- * say the same about every process, or that every process may read.
+ * of a process must be followed. So only those files of processes are read that say the
+ * same about every process, or that every process may read.
  */
 #ifndef AGENT_CORE_PROC_PATH_H
 #define AGENT_CORE_PROC_PATH_H

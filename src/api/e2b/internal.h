@@ -209,7 +209,7 @@ struct sandbox *e2b_sandbox(struct call *c);
 void e2b_without_end(struct call *c, struct sandbox *sandbox);
 /* Answer the call, of which @ctx is a reference, with nothing or the error. */
 void e2b_on_done(void *ctx, int r, const struct warren_error *err);
-/* Refuse a request about a sandbox: with 404 if the sandbox has gone in the meantime. */
+/* Refuse a request about a sandbox: with 404 if the sandbox no longer exists. */
 void e2b_fail(struct call *c, const struct warren_error *err);
 /* For an operation whose end needs no reaction. */
 void e2b_ignore(void *ctx, int r, const struct warren_error *err);

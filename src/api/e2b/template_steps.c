@@ -118,8 +118,7 @@ static void step_begin(const struct plan_step *s)
 			   s->number - 1, s->number);
 }
 
-/* A word of a Dockerfile, in which all characters but those of variables mean themselves.
- */
+/* A word of a Dockerfile, in which only the characters of variables are special. */
 static char *plan_escape(const char *text, const char *special)
 {
 	char *out = malloc(strlen(text) * 2 + 1), *at = out;

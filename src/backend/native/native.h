@@ -179,7 +179,7 @@ struct native_plan {
 	int fds[NATIVE_FDS_MAX];
 	size_t n_fds;
 	int scratch, root, proc, pts, init;
-	char lowers[4096]; /* the layers of the root, for the option of the overlay */
+	char lowers[4096]; /* the layers of the root, as an option of the overlay */
 	char upper[32], work[32]; /* its other directories, in the scratch space */
 	bool used; /* the upper directory was used before: it has files of a sandbox */
 	int mount_fds[NATIVE_MOUNTS_MAX]; /* for each mount of the spec; -1: a tmpfs */
@@ -210,8 +210,8 @@ struct warren_step inside_step(const struct native_plan *p, size_t i);
 /* rootfs.c: steps of child.c */
 int rootfs_copies(struct native_plan *p, struct warren_error *err);
 /*
- * Copy @path, which must be the same file as @opened (0: any file), to the next of
- * plan.fds.
+ * Copy the mount of @path, which must be the same file as @opened (0: any file), to the
+ * next entry of plan.fds.
  */
 int rootfs_copy_path(struct native_plan *p, const char *path, int opened, bool recursive,
 		     uint64_t attr, struct warren_error *err);

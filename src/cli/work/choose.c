@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* choose.c - the parts of changes about which a user decides */
+/* choose.c - the parts of changes on which a user decides */
 #include "cli/work/choose.h"
 
 #include <errno.h>

@@ -13,7 +13,7 @@ enum choose_state {
 	CHOOSE_NO,
 };
 
-/* A change. The user decides about each of its parts. */
+/* A change. The user decides on each of its parts. */
 struct choose_file {
 	const struct change *change;
 	struct change_side old, new;
@@ -24,7 +24,7 @@ struct choose_file {
 	bool leaves_mode; /* only hunks were chosen, not the change of the mode */
 	unsigned halves;  /* of a change of type that a patch has: 1 removed, 2 added */
 	struct patch
-		patch; /* also if .whole, to show the difference; may have no hunks */
+		patch; /* even if .whole, to show the difference; may have no hunks */
 	enum choose_state *states; /* of each part */
 	size_t n;                  /* number of parts */
 	char **edited; /* the texts of edited hunks, to which they refer; owned */

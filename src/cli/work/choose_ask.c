@@ -265,7 +265,7 @@ static enum choose_step ask_decide(struct choose_ask *a, enum choose_state state
 	return STEP_DECIDED;
 }
 
-/* Decide about this part and the later ones that are open. */
+/* Decide on this part and the later ones that are open. */
 static enum choose_step ask_decide_rest(struct choose_ask *a, enum choose_state state)
 {
 	for (size_t i = a->at; i < a->f->n; i++)

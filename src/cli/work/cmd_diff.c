@@ -109,7 +109,7 @@ static int diff_print(struct work *w, const struct changes *changes,
 	return pager_show(&out, err);
 }
 
-/* Return the work or sandbox that is meant: the first word that is no option. */
+/* Return the work or sandbox that is named: the first word that is not an option. */
 static const char *diff_subject(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_setup.c - warren setup: make a project ready, and manage the ready layers */
+/* cmd_setup.c - warren setup: prepare a project, and manage the results */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

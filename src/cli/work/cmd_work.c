@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_work.c - warren work: run a command in a sandbox with a project
+ * cmd_work.c - warren work: run a command on a project in a sandbox
  *
  * The sandbox sees the project (or a copy of it) through an overlay, whose changes go to
  * the directory of a new work (work/work.h). Whatever ends this process, the changes stay
@@ -247,7 +247,7 @@ static int work_job_starts(struct work_job *job, struct warren_error *err)
 	return 0;
 }
 
-/* The layers over the project: the hidden files, and what the setup made. */
+/* The layers over the project: the hidden files, and what the setup created. */
 static int work_job_layers(struct work_job *job, struct warren_error *err)
 {
 	char **made = job->ready.project_layers;
@@ -264,7 +264,7 @@ static int work_job_layers(struct work_job *job, struct warren_error *err)
 	return 0;
 }
 
-/* The image and the path inside may be those that the project asks for. */
+/* The image and the path inside may be those that the project requests. */
 static int work_job_record(struct work_job *job, struct warren_error *err)
 {
 	struct run_options *o = &job->options.run;
@@ -351,8 +351,7 @@ static int work_job_mounts(struct work_job *job, struct warren_error *err)
 		return error_set(err, E2BIG, "too many mounts");
 	list->v[list->n++] = (struct warren_mount){
 		.source = job->source,
-		/* The directory that was checked, even if another one has its name now.
-		 */
+		/* The checked directory, even if the path now refers to another one. */
 		.source_fd = job->work && job->work->mode == WORK_OVERLAY
 				     ? job->work->project_fd
 				     : 0,
@@ -429,7 +428,7 @@ static int work_job_sandbox(struct work_job *job, bool *ret_started)
 	return status;
 }
 
-/* Say what becomes of the changes when a signal arrives while no command runs. */
+/* Say what happens to the changes when a signal arrives while no command runs. */
 static void work_job_say_at_signal(const struct work_job *job)
 {
 	const struct work *w = job->work;

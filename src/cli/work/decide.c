@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decide.c - accept or reject changes, and report what became of them */
+/* decide.c - accept or reject changes, and report the result */
 #include "cli/work/decide.h"
 
 #include <errno.h>

@@ -170,7 +170,7 @@ static void forward_accept(struct forward_ports *f, struct forward_port *p)
 		if (r < 0)
 			(void)error_errno(&err, -r, "forward port %u", p->port);
 	}
-	/* Once: a client that waits for its server tries again and again. */
+	/* Once: a client that waits for its server retries continually. */
 	if (r < 0 && !p->failed && err.code != ECONNREFUSED)
 		message_say(f->command, "%s", err.msg);
 	p->failed |= r < 0 && err.code != ECONNREFUSED;

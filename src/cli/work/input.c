@@ -45,7 +45,7 @@ int input_read(const struct input *in, struct buf *ret, struct warren_error *err
 	return 0;
 }
 
-/* Count the paths in @p->text; -EINVAL: that is no list of paths. */
+/* Count the paths in @p->text; -EINVAL: it is not a list of paths. */
 static ssize_t input_count(const struct input_paths *p, const char *from,
 			   struct warren_error *err)
 {

@@ -27,7 +27,7 @@ enum {
 	PASTE_MS = 2000,     /* for the next byte of pasted text */
 	SETTLE_MS = 1000,    /* for the terminal's answer */
 	QUIET_MS = 100,      /* after it */
-	SETTLE_MAX_MS = 5000 /* if the terminal never stops */
+	SETTLE_MAX_MS = 5000 /* if the terminal never stops sending */
 };
 
 /* Signals that end the review; SIGCONT only changes the terminal's mode again. */
@@ -63,7 +63,7 @@ static void keys_send(const char *sequences)
 	}
 }
 
-/* Let the terminal mark text that is pasted: it is no answer, whatever lines it has. */
+/* Let the terminal mark pasted text: it is not an answer, whatever it contains. */
 static void keys_mark_pastes(bool on)
 {
 	if (keys.clever)
@@ -187,7 +187,7 @@ static int keys_byte(int ms)
 
 /* --------------------------------------------------------------- sequences */
 
-/* A key; nothing of a sequence that was skipped. */
+/* A key; nothing from a sequence that was skipped. */
 struct key {
 	int c;         /* the character, if it is ASCII */
 	char bytes[4]; /* in UTF-8 */
@@ -357,12 +357,12 @@ static bool keys_next(int ms, struct key *ret)
 /* ------------------------------------------------------------------ settle */
 
 /*
- * What a program may have changed so that later output is not what it seems, in this
- * order: the end of a sequence that is not complete, and of VT52's; all that a soft reset
- * knows; reports of the mouse, the focus and pastes; the first screen (the cursor is
- * saved for terminals that restore it although they show it), all of it, with its own
- * colors and not reversed; lines that wrap, tab stops, a cursor; plain keys and
- * characters. What is held back is shown first.
+ * Reset what a program may have changed so that later output is misleading. In this
+ * order: end an incomplete sequence, and VT52 mode; a soft reset; no reports of the
+ * mouse, the focus or pastes; the main screen (the cursor is saved for terminals that
+ * restore it even if they already show this screen), without margins, in its own colors
+ * and not reversed; wrap lines, set tab stops, show the cursor; normal keys and character
+ * sets. Output that the terminal holds back is shown first.
  */
 static const char keys_reset[] =
 	"\030\033\\\033<\033[?2026l\033[!p"

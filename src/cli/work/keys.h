@@ -24,14 +24,15 @@
 bool keys_possible(void);
 /*
  * Change the mode of the terminal, and let signals end questions instead of the process;
- * false: it is no terminal. Calls may be nested.
+ * false: it is not a terminal. Calls may be nested.
  */
 bool keys_begin(void);
 /* Restore the terminal and the signals, at the end of the outermost call. */
 void keys_end(void);
 /*
  * Reset what a program may have changed in the terminal so that later output looks like
- * something else: colors, modes, character sets, margins. Nothing if it is no terminal.
+ * something else: colors, modes, character sets, margins. Does nothing if it is not a
+ * terminal.
  */
 void keys_reset_terminal(void);
 /*

@@ -153,7 +153,7 @@ static int request_show(struct request *q, struct warren_error *err)
 			request_put_work(&j, &all.v[i]);
 			return 0;
 		}
-	q->unopened = true; /* it was removed in this moment */
+	q->unopened = true; /* it was removed just now */
 	return error_set(err, ENOENT, "there is no work '%s'", q->work);
 }
 

@@ -52,7 +52,7 @@ static int review_find_commits(struct review *v, struct warren_error *err)
 	return r;
 }
 
-/* List the changes. Returns 1 if there are any to decide about. */
+/* List the changes. Returns 1 if there are any to decide on. */
 static int review_list(struct review *v, unsigned flags, struct warren_error *err)
 {
 	int r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.c - find the work and the changes that the words of a command mean */
+/* select.c - find the work and the changes that the words of a command refer to */
 #include "cli/work/select.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.h - which work a command is about, and which of its changes */
+/* select.h - find the work and the changes that a command refers to */
 #ifndef CLI_WORK_SELECT_H
 #define CLI_WORK_SELECT_H
 

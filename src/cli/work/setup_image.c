@@ -305,7 +305,7 @@ int setup_image_build(int project_fd, const char *project, const struct setup_bu
 
 	if (r < 0)
 		return r;
-	/* Files of the context may have changed: steps that have not are in the cache. */
+	/* Files of the context may have changed; unchanged steps are in the cache. */
 	if (setup_image_find(name, &image, &missing) == 0) {
 		setup_image_done(&image);
 		quiet = true;

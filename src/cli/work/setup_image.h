@@ -14,7 +14,7 @@ struct setup_image {
 
 /*
  * Look at an image; @image NULL: host. -ENOENT: it is not on this machine. Of `host` and
- * dir:PATH, the directories of programs and the database of packages are looked at, not
+ * dir:PATH, the directories of programs and the database of packages are examined, not
  * every file.
  */
 int setup_image_find(const char *image, struct setup_image *ret,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* setup_run.c - find the layers of a project, or make them */
+/* setup_run.c - find the layers of a project, or create them */
 #include "cli/work/setup_run.h"
 
 #include <errno.h>
@@ -346,7 +346,7 @@ static size_t ready_use_first_steps(const struct setup_ready_options *o,
 		    ready_use(store, key.key, r, &ignored) == 0 &&
 		    r->n_chain < SETUP_CHAIN_MAX)
 			return n;
-		/* Also if it has as many layers as there may be. */
+		/* Even if it has the maximum number of layers. */
 		ready_forget_layers(r);
 	}
 	return 0;

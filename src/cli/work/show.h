@@ -7,7 +7,7 @@
 #include "textdiff/unified.h"
 #include "work/changes.h"
 
-/* The most that is shown at once, in bytes. */
+/* The maximum that is shown at once, in bytes. */
 #define SHOW_MAX ((size_t)1 << 30)
 
 /* Return the colours for descriptor @fd; NULL: it is no terminal, or NO_COLOR is set. */
@@ -15,7 +15,7 @@ const struct unified_colors *show_colors(int fd);
 /* The width of the terminal at @fd, or 80. */
 unsigned show_width(int fd);
 
-/* Return whether the change has a difference: that of a file or a link. */
+/* Return whether a diff can show the change: only those of files and links. */
 bool show_in_diff(const struct change *c);
 /* Return whether a patch can contain that: git refuses paths in ".git". */
 bool show_in_patch(const struct change *c);

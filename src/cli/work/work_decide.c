@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* work_decide.c - what becomes of the changes when the command has ended */
+/* work_decide.c - decide on the changes when the command has ended */
 #include "cli/work/work_decide.h"
 
 #include <stdio.h>

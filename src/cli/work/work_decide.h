@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* work_decide.h - what becomes of the changes when the command has ended */
+/* work_decide.h - decide on the changes when the command has ended */
 #ifndef CLI_WORK_DECIDE_H
 #define CLI_WORK_DECIDE_H
 

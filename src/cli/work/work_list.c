@@ -12,7 +12,7 @@
 
 #define LIST_MAX (16U << 20)
 
-/* Names of directories may contain anything, also what a terminal interprets. */
+/* Names of directories may contain anything, even what a terminal interprets. */
 static void work_list_put(struct buf *b, const char *text)
 {
 	const size_t size = strlen(text);

@@ -68,7 +68,7 @@ int work_sandbox_exec(struct work_sandbox *sb, const struct work_exec *spec,
 		      struct warren_result *ret, struct warren_error *err) MUST_CHECK;
 /*
  * The signal that was to end this process; 0: none. A ^C that the terminal sends to all
- * its programs is no such signal: as outside of a sandbox, the command may handle it.
+ * its programs is no such signal: as outside a sandbox, the command may handle it.
  * *@ret_killed: the command did not end after it in time, and was killed.
  */
 int work_sandbox_signal(const struct work_sandbox *sb, bool *ret_killed);

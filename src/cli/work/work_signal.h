@@ -4,7 +4,7 @@
  *
  * While a sandbox is open, they are blocked, and passed on to the command (run_io.h).
  * While the review asks, they mean "keep" (keys.h). At all other times, a handler says
- * what becomes of the changes, and ends the process with status 128+N. So there is no
+ * what happens to the changes, and ends the process with status 128+N. So there is no
  * moment at which a signal loses changes, or leaves the user without a word about them.
  */
 #ifndef CLI_WORK_WORK_SIGNAL_H

@@ -3,10 +3,10 @@
  * watch.c - the watches of a tree, and their events
  *
  * A directory is watched before it is listed, so a new file in the directory is never
- * missed, but may be both in the list and among the events. So names of the list are
- * reported only when all events of before it have been read, and only those that no event
- * has told. A watch that is added and removed after the list marks this place among the
- * events.
+ * missed, but may be both in the list and among the events. So the names in the list are
+ * reported only when all events from before the list have been read, and only if no event
+ * has reported them. A watch that is added and removed after listing marks this position
+ * among the events.
  *
  * A directory that is renamed keeps its watches with new paths; a directory that leaves
  * the tree loses them.
@@ -61,8 +61,8 @@ struct watch {
 	int doing_wd; /* -1: its watch is not added yet */
 	struct buf
 		listed;  /* its names that are not reported yet; see watch_names_put() */
-	struct buf told; /* its names that events have told while it is listed */
-	int mark;        /* the watch that ends the events of before the list; -1: none */
+	struct buf told; /* its names that events have reported while it is listed */
+	int mark;        /* the watch that marks the end of earlier events; -1: none */
 	struct walk *walk;
 	char *root;
 	bool ready, dead;
@@ -184,8 +184,8 @@ static void watch_report_new(struct watch *w, const char *name, bool is_dir)
 }
 
 /*
- * An event is about a name of this directory. If it does not tell that the file is new,
- * the file is older than the watch, so its creation is reported before.
+ * An event is about a name of this directory. If it does not say that the file is new,
+ * the file is older than the watch, so its creation is reported first.
  */
 static void watch_tell_name(struct watch *w, const struct inotify_event *ev)
 {
@@ -206,7 +206,7 @@ static void watch_tell_name(struct watch *w, const struct inotify_event *ev)
 		watch_names_put(&w->told, 'f', ev->name);
 }
 
-/* Report what no event has told, unless the directory is gone. */
+/* Report what no event has reported, unless the directory is gone. */
 static void watch_report_listed(struct watch *w)
 {
 	bool gone = w->doing_wd >= 0 && !w->paths[w->doing_wd];
@@ -251,7 +251,7 @@ static enum walk_say watch_on_entry(void *ctx, const struct walk_entry *e)
 	return WALK_PAST;
 }
 
-/* Removing this watch is an event, which comes after all others of until now. */
+/* Removing this watch causes an event, which comes after all earlier events. */
 static void watch_on_mark(void *ctx, struct files_answer *a,
 			  const struct warren_error *err)
 {

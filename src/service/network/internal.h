@@ -24,7 +24,7 @@ struct egress_conn {
 	uint64_t wait_ms;    /* before the next start; 0: it has not failed lately */
 	uint64_t started_at; /* ms of the loop's clock */
 	uint64_t cookie;
-	uint64_t renewed_at; /* ms; 0: egress_conn_renew() did nothing yet */
+	uint64_t renewed_at; /* ms; 0: egress_conn_renew() has done nothing yet */
 	uint64_t ends;       /* how often it ended while it served sandboxes */
 	struct egress_ask *asks, **asks_tail;
 	struct warren_error failure; /* why it could not be started */
