@@ -56,7 +56,7 @@ void dir_cache_load(struct dir_cache *c, int at, const char *path, const char *h
  */
 const struct dir_known *dir_cache_find(struct dir_cache *c, const char *path,
 				       const struct stat *st);
-/* Add a directory that was found to the next contents, as it was. */
+/* Add a directory that was found to the next contents, unchanged. */
 void dir_cache_keep(struct dir_cache *c, const struct dir_known *k);
 /* Add a directory that was read to the next contents. */
 void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,

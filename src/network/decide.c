@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decide.c - decide about a request, and explain the decision */
+/* decide.c - decide on a request, and explain the decision */
 #include "network/decide.h"
 
 #include <string.h>

@@ -266,6 +266,7 @@ int setup_inputs_node(int project_fd, const struct detect_row *row, const char *
 				     err);
 	if (r == 0 && config)
 		r = setup_inputs_set(s, SETUP_READS_ALL, config,
-				     "makes the installation run code, or patch", err);
+				     "makes the installation run code or apply patches",
+				     err);
 	return r;
 }

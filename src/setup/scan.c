@@ -62,7 +62,7 @@ static unsigned scan_depth(const char *path)
 	return depth;
 }
 
-/* Append a directory to the list; later, it is looked into. */
+/* Append a directory to the list; it is searched later. */
 static int scan_add_dir(struct scan_work *w, const char *dir, const char *name)
 {
 	struct setup_scan *s = w->scan;

@@ -80,7 +80,7 @@ static int yaml_list(struct setup_yaml *s, const json_t *parent, const char *key
 	return 0;
 }
 
-/* A project may hide more files. To hide fewer of them is for the user to decide. */
+/* A project may hide more files; only the user may show some. */
 static int yaml_hide(struct setup_yaml *s, const json_t *parent, const char *key,
 		     void *into, struct warren_error *err)
 {

@@ -79,7 +79,7 @@ static void merge_put_ours(struct merge *m, uint32_t end)
 	m->written = end;
 }
 
-/* Return whether line @at (or the last one) ends with "\r\n"; -1: it cannot be said. */
+/* Return whether line @at (or the last one) ends with "\r\n"; -1: unknown. */
 static int merge_has_cr(const struct text_lines *l, size_t at)
 {
 	struct text t;

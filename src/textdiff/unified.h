@@ -49,10 +49,10 @@ void text_put_visible(struct buf *out, struct text t);
 
 /*
  * Write a path as git does: in quotes with escapes, if it has unusual characters, or
- * blanks where they are not seen.
+ * blanks where they cannot be seen.
  */
 void unified_quote(struct buf *out, const char *prefix, const char *path);
-/* Write it in quotes in any case. */
+/* Always write it in quotes. */
 void unified_quote_always(struct buf *out, const char *prefix, const char *path);
 
 #define UNIFIED_ID_SIZE 41

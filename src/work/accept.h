@@ -82,8 +82,8 @@ struct accept_result {
 
 /*
  * 0, or -errno: then nothing has changed. -EEXIST: conflicts (@ret says which). -EPERM:
- * an item needs a permission that @o does not give. -ESTALE: the user changed a file in
- * this moment, or since an item was decided on. -EUCLEAN: it failed and could not be
+ * an item needs a permission that @o does not give. -ESTALE: the user changed a file at
+ * the same time, or since an item was decided on. -EUCLEAN: it failed and could not be
  * undone; the originals are kept, and the next call, or work_open(), undoes it first.
  * @ret is set in any case; free with accept_result_done().
  */
@@ -95,7 +95,7 @@ void accept_result_done(struct accept_result *r);
 /*
  * Discard changes, or the hunks of them that are not skipped. What cannot be discarded
  * stays, and the first of it is reported after the others are discarded. If the process
- * or the machine ends in between, each change is either discarded or not (upper.c).
+ * or the machine fails in between, each change is either discarded or not (upper.c).
  */
 int reject_changes(struct work *w, const struct accept_item *items, size_t n,
 		   struct warren_error *err) MUST_CHECK;

@@ -33,7 +33,7 @@ struct accept {
 
 /* ------------------------------------------------------------------ accept.c */
 
-/* -ESTALE: the contents are not those that the user decided by. */
+/* -ESTALE: the contents are not those that the user saw. */
 int accept_check_seen(const struct accept_item *item, const struct change_side *now,
 		      struct warren_error *err);
 
@@ -80,8 +80,8 @@ int stage_sync(const struct accept *a);
 /* Do all operations on the project, or none. */
 int commit_ops(struct work *w, int staging, struct ops *ops, struct warren_error *err);
 /*
- * Undo all operations that were done. 1: the user has moved a directory during it, so
- * that an original is in another place, which @err names.
+ * Undo all operations that were done. 1: the user has moved a directory at the same time,
+ * so that an original is in another place, which @err names.
  */
 int commit_undo(struct work *w, int staging, struct ops *ops, struct warren_error *err);
 
@@ -139,7 +139,7 @@ struct accept_merge {
 	struct change_side yours, theirs, base;
 };
 
-/* Decide what the contents of a file become that both have; @hunks may be NULL. */
+/* Decide on the new contents of a file that both have; @hunks may be NULL. */
 int accept_merge(struct accept *a, const struct change *c, const struct patch *hunks,
 		 const struct change_at *yours, const struct change_at *theirs,
 		 struct accept_merge *ret, struct warren_error *err);

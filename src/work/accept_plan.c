@@ -175,7 +175,7 @@ static int plan_empty_parents(const struct plan *p, const char *path)
 		struct op *op;
 
 		*slash = '\0';
-		/* Then, those above it are, too. */
+		/* Then those above it are removed, too. */
 		if (ops_has(&p->a->ops, OP_RMDIR, copy))
 			return 0;
 		if (upper_has_dir(p->a->upper, p->a->lower, copy) ||

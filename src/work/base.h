@@ -18,7 +18,7 @@
  * 64 MiB. Before the sandbox starts, and after files were hidden.
  */
 int base_begin(struct work *w, struct warren_error *err) MUST_CHECK;
-/* Wait until the child has ended; @end: at once, what it has not copied is not known. */
+/* Wait until the child has ended. @end: end it now, with what it has copied. */
 void base_wait(struct work *w, bool end);
 /* Copy the originals of files that the sandbox changed, unless the user has as well. */
 int base_keep(struct work *w, struct warren_error *err) MUST_CHECK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hide_internal.h - the parts of hiding: the search, and git's configuration */
+/* hide_internal.h - how files are hidden: the search, and git's configuration */
 #ifndef WORK_HIDE_INTERNAL_H
 #define WORK_HIDE_INTERNAL_H
 

@@ -167,7 +167,7 @@ static int hide_open(const struct hide_search *s)
 			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-/* Append a name to the path. Restore it by hide_leave(). */
+/* Append a name to the path. hide_leave() restores it. */
 static int hide_enter(struct hide_search *s, const char *name)
 {
 	size_t n = strlen(name), slash = s->length > 0;

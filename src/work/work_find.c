@@ -121,7 +121,7 @@ int work_find_id(const char *id_or_name, char ret[ID_LEN + 1], struct warren_err
 				 id_or_name);
 	if (found > 1)
 		return error_set(err, EINVAL,
-				 "'%s' is the beginning of the ids of %zu works",
+				 "'%s' is ambiguous (%zu matches); use more of the id",
 				 id_or_name, found);
 	(void)memcpy(ret, match, ID_LEN + 1);
 	return 0;

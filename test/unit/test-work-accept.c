@@ -308,7 +308,7 @@ TEST(going_back_to_what_is_committed_is_not_undone)
 	end();
 }
 
-/* Nothing may write into the file that is read as the whole. */
+/* Nothing may write to a file while it could be read as complete. */
 TEST(originals_for_merges_are_replaced_as_a_whole)
 {
 	AUTO_WORK struct work *w = NULL;

@@ -57,7 +57,7 @@ TEST(everything_in_a_git_directory_needs_permission)
 			const struct change *c;
 			char path[128];
 
-			/* A name with another case would be the same file in a module. */
+			/* A name in another case would be the same file in a module. */
 			if (nested && strcmp(git_files[i].path, "logs/HEAD") == 0)
 				continue;
 			begin();

@@ -198,7 +198,7 @@ void cow_close(struct native_sandbox *sandbox)
 		(void)close(sandbox->writes_locks[--sandbox->n_writes]);
 }
 
-/* What a directory is to the sandbox, which decides about its ids. */
+/* What a directory is to the sandbox, which determines its ids. */
 enum cow_role {
 	COW_SOURCE, /* only its owner has an id inside */
 	COW_LAYER,  /* an upper directory of an earlier sandbox, or like one */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decide.h - accept or reject changes, and report what became of them */
+/* decide.h - accept or reject changes, and report the result */
 #ifndef CLI_WORK_DECIDE_CHANGES_H
 #define CLI_WORK_DECIDE_CHANGES_H
 
@@ -27,11 +27,11 @@ struct decide {
 	struct decide_left left; /* what was not even tried */
 };
 
-/* Which changes are meant. */
+/* Which changes to accept or reject. */
 struct decide_wanted {
 	char *const *paths;      /* at or below these; NULL or empty: all */
 	struct input paths_from; /* a file with more paths */
-	struct input patch; /* a file with a patch of what is wanted; excludes paths */
+	struct input patch; /* a file with a patch of these changes; excludes paths */
 };
 
 /* What decide_find() found. Items refer to it. */
@@ -45,14 +45,14 @@ struct decide_found {
 	struct buf patch;
 };
 
-/* Make items of all changes that the options permit to accept. */
+/* Make items of all changes that the options allow. */
 int decide_all(const struct changes *changes, const struct accept_options *o,
 	       struct choose_items *ret, struct decide_left *ret_left,
 	       struct warren_error *err) MUST_CHECK;
 /*
- * Find the changes that are wanted, to accept them with the options @o, or to reject them
- * if @o is NULL. To accept what a patch names and the options do not permit is an error
- * of accept_changes(); other such changes are left (found.left).
+ * Find the requested changes, to accept them with the options @o, or to reject them if @o
+ * is NULL. To accept what a patch names and the options do not permit is an error of
+ * accept_changes(); other such changes are left (found.left).
  */
 int decide_find(struct work *w, const struct decide_wanted *wanted,
 		const struct accept_options *o, struct decide_found *ret,

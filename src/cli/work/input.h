@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/macro.h"
 
-/* The most bytes of a list of paths. */
+/* The maximum size of a list of paths, in bytes. */
 #define INPUT_PATHS_MAX ((size_t)16 << 20)
 
 /* A file that is given to a command. */

@@ -20,9 +20,9 @@
 #include "cli/work/select.h"
 #include "cli/work/show.h"
 
-/* The most bytes of an answer. */
+/* The maximum size of an answer, in bytes. */
 #define REQUEST_MAX ((size_t)256 << 20)
-/* The most entries of a list. */
+/* The maximum number of entries of a list. */
 #define REQUEST_LIST_MAX 1000
 
 struct request {

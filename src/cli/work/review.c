@@ -76,7 +76,7 @@ static int review_kept(const struct review *v)
 
 	if (!v->d.quiet)
 		message_say(v->d.command,
-			    "the changes are kept; decide about them with 'warren diff "
+			    "the changes are kept; decide on them with 'warren diff "
 			    "%s', 'warren accept %s' and 'warren reject %s'",
 			    id, id, id);
 	return REVIEW_KEPT;

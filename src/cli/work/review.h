@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * review.h - let the user decide about the changes of a work, at a terminal
+ * review.h - let the user decide on the changes of a work, at a terminal
  *
  * First comes a summary; then the user accepts all changes, rejects them, chooses file by
  * file and hunk by hunk, or keeps them for later. Nothing changes before a decision is
- * complete, and whatever interrupts the review (^C, the end of the terminal, a signal)
- * means "keep".
+ * complete, and the changes are kept if anything interrupts the review (^C, a signal, the
+ * loss of the terminal).
  */
 #ifndef CLI_WORK_REVIEW_H
 #define CLI_WORK_REVIEW_H
@@ -26,7 +26,7 @@ struct review_options {
 
 enum review_result {
 	REVIEW_DONE, /* nothing is left to decide: the work can be removed */
-	REVIEW_KEPT, /* changes are left, and the user was told how to decide about them
+	REVIEW_KEPT, /* changes are left, and a message said how to decide on them
 		      */
 };
 

@@ -13,9 +13,9 @@ struct setup_image {
 };
 
 /*
- * Look at an image; @image NULL: host. -ENOENT: it is not on this machine. Of `host` and
- * dir:PATH, the directories of programs and the database of packages are examined, not
- * every file.
+ * Identify an image; @image NULL: host. -ENOENT: it is not on this machine. For `host`
+ * and dir:PATH, the directories of programs and the database of packages are examined,
+ * not every file.
  */
 int setup_image_find(const char *image, struct setup_image *ret,
 		     struct warren_error *err) MUST_CHECK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * setup_run.h - make a project ready: find its layers, or run the steps that make them
+ * setup_run.h - prepare a project: find its layers, or run the steps that create them
  *
  *	struct setup_ready ready = SETUP_READY_INIT;
  *
@@ -11,9 +11,9 @@
  *	    .below_layers below it ...
  *	setup_ready_done(&ready);	after the sandbox has ended
  *
- * The steps run in a sandbox of their own, with the capability `packages` alone and
- * without the variables of the user. If the layers exist, only the files that determine
- * them are read. Two processes that need the same layers wait for each other.
+ * The steps run in a separate sandbox, with the capability `packages` alone and without
+ * the variables of the user. If the layers exist, only the files that determine them are
+ * read. Two processes that need the same layers wait for each other.
  */
 #ifndef CLI_WORK_SETUP_RUN_H
 #define CLI_WORK_SETUP_RUN_H
@@ -37,9 +37,9 @@ struct setup_ready_options {
 	const char *hide, *hidden;
 	bool skip;    /* --no-setup: read and run nothing; there are no layers */
 	bool yes;     /* run setup.sh, `make setup` or .starts without asking */
-	bool starts;  /* a command follows: ask about postStartCommand, and say its
+	bool starts;  /* a command follows: ask about postStartCommand, and name its
 			 variables */
-	bool refresh; /* make the layers again */
+	bool refresh; /* create the layers again */
 	int *signal;  /* after -EINTR: the signal; NULL: it does not matter */
 };
 
@@ -67,17 +67,17 @@ struct setup_ready {
 	}
 
 /*
- * Make the project ready. -EINTR: a signal ended it. Messages are printed on stderr;
- * .msg is empty if the reason was printed.
+ * Prepare the project. -EINTR: a signal ended it. Messages are printed on stderr; .msg is
+ * empty if the reason was printed.
  */
 int setup_ready(const struct setup_ready_options *o, struct setup_ready *ret,
 		struct warren_error *err) MUST_CHECK;
 void setup_ready_done(struct setup_ready *r);
 
 /*
- * Run the steps of the plan that are of each start (postStartCommand) as one text for
- * /bin/sh: it runs them, then "$@". NULL: there are none, or the user has not approved
- * them. The caller frees it.
+ * Return a script for /bin/sh that runs the steps of each start (postStartCommand), and
+ * then "$@". NULL: there are none, or the user has not approved them. The caller frees
+ * it.
  */
 char *setup_ready_starts(const struct setup_ready *r) MUST_CHECK;
 

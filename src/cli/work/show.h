@@ -10,14 +10,14 @@
 /* The maximum that is shown at once, in bytes. */
 #define SHOW_MAX ((size_t)1 << 30)
 
-/* Return the colours for descriptor @fd; NULL: it is no terminal, or NO_COLOR is set. */
+/* The colours for descriptor @fd; NULL: it is not a terminal, or NO_COLOR is set. */
 const struct unified_colors *show_colors(int fd);
 /* The width of the terminal at @fd, or 80. */
 unsigned show_width(int fd);
 
 /* Return whether a diff can show the change: only those of files and links. */
 bool show_in_diff(const struct change *c);
-/* Return whether a patch can contain that: git refuses paths in ".git". */
+/* Return whether a patch can contain the change: git refuses paths in ".git". */
 bool show_in_patch(const struct change *c);
 /* Return whether this is the directory of a repository (".git"). */
 bool show_is_repository(const struct change *c);
@@ -29,7 +29,8 @@ int show_patch(struct work *w, const struct change *c, const struct unified_opti
 int show_patches(struct work *w, const struct changes *changes, bool ignored, bool patch,
 		 const struct unified_options *o, struct buf *out,
 		 struct warren_error *err) MUST_CHECK;
-/* Append a table with a row for each change, and a line with sums, as `git diff --stat`.
+/* Append a table with a row for each change, and a line with sums, like `git diff
+ * --stat`.
  */
 void show_stat(const struct changes *changes, unsigned width,
 	       const struct unified_colors *colors, struct buf *out);

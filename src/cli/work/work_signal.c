@@ -14,7 +14,7 @@
 static const int work_signals[] = { SIGINT, SIGTERM, SIGHUP };
 
 static struct {
-	pid_t owner; /* a child that was forked is not meant */
+	pid_t owner; /* the process that has the handler; not its children */
 	volatile pid_t child;
 	char text[1024];
 } work_end_state;
