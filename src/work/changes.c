@@ -142,6 +142,28 @@ static int change_side_open(int root, const char *path, struct change_side *ret)
 }
 
 /*
+ * Read the project's file. The user may have changed it after the changes were listed, so
+ * whether it is the one before both changes is judged here, when it has been read.
+ */
+static int change_old_open(struct work *w, int lower, const struct change *c,
+			   struct change_side *ret)
+{
+	const char *path = c->from ? c->from : c->path;
+	struct change_at at = { .dir = -1 };
+	int r = change_at_open(lower, path, &at);
+
+	if (r == 0)
+		r = change_side_read(&at, ret);
+	/* In the mode copy, this is the copy. */
+	if (r == 0 && w->mode == WORK_OVERLAY)
+		ret->touched =
+			fstatat(at.dir, at.name, &at.st, AT_SYMLINK_NOFOLLOW) < 0 ||
+			known_touched(w, path, &at.st);
+	close_p(&at.dir);
+	return r;
+}
+
+/*
  * The difference to a file that the user has changed since must not take that back: show
  * what the file becomes, if the two changes can be merged.
  */
@@ -155,7 +177,7 @@ static int change_show_merged(struct work *w, const struct change *c,
 	size_t conflicts;
 	int r;
 
-	if (!c->touched || c->from || w->mode != WORK_OVERLAY || !S_ISREG(old->mode) ||
+	if (!old->touched || c->from || w->mode != WORK_OVERLAY || !S_ISREG(old->mode) ||
 	    !S_ISREG(new->mode) || old->large || new->large ||
 	    text_is_binary(old->text) || text_is_binary(new->text) ||
 	    base_find(w, c->path, &base, &ignored) < 0 || base.large ||
@@ -182,7 +204,7 @@ int change_contents(struct work *w, const struct change *c, struct change_side *
 	if (r < 0)
 		return error_errno(err, -r, "open the directories of work '%s'", w->id);
 	if (c->old_mode && !S_ISDIR(c->old_mode))
-		r = change_side_open(lower, c->from ? c->from : c->path, &old);
+		r = change_old_open(w, lower, c, &old);
 	if (r < 0 && r != -ENOENT)
 		return error_errno(err, -r, "read '%s'", c->from ? c->from : c->path);
 	r = c->new_mode && !S_ISDIR(c->new_mode) ? change_side_open(upper, c->path, &new)

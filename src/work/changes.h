@@ -102,6 +102,8 @@ struct change_side {
 	bool exists;
 	bool large;     /* more than TEXT_MAX bytes, so they were not read */
 	bool committed; /* read from a commit of the repository (base.h) */
+	/* The project's file, which the user has changed since the work started. */
+	bool touched;
 	mode_t mode;
 	struct text text;
 	char *data; /* owned; .text refers to it */

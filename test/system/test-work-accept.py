@@ -131,6 +131,31 @@ def a_file_that_is_edited_while_the_user_chooses_is_not_touched():
 
 @test
 @needs_root
+def a_file_that_is_edited_before_the_user_sees_it_is_merged():
+    for answers, wanted in ((b"yyy", (b"five", b"fiftyfive")), (b"yny", (b"fiftyfive",)), (b"ynn", ())):
+        with project() as p:
+            p.put("a", LINES)
+            p.put("b", LINES)
+            p.git()
+            wid = p.work("echo 61 >>a; sed -i 's/^5$/five/; s/^55$/fiftyfive/' b")
+            mine = LINES.replace(b"30\n", b"mine\n")
+            with p.terminal("accept", wid, "--hunks") as t:
+                t.expect(rb"\(1/1\) ")
+                p.put("b", mine)
+                for i, answer in enumerate(answers):
+                    t.type(bytes([answer]) + b"\r")
+                    if i == 0:
+                        t.expect(rb"b: modified, and you changed it, too")
+                    t.expect(rb"\n")
+                eq(t.wait(), 0, t.seen)
+                ok(b"-mine" not in t.seen, t.seen)
+            for word in wanted:
+                mine = mine.replace(b"\n5\n" if word == b"five" else b"\n55\n", b"\n" + word + b"\n")
+            eq((p.get("a"), p.get("b")), (LINES + b"61\n", mine), answers)
+
+
+@test
+@needs_root
 def files_that_were_never_committed_are_merged():
     for repository in (True, False):
         with project() as p:

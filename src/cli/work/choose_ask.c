@@ -79,7 +79,7 @@ static void ask_put_headline(const struct choose_ask *a, struct buf *out)
 		buf_puts(out, ", ");
 		buf_add(out, mode.data, mode.len);
 	}
-	if (c->touched)
+	if (c->touched || a->f->old.touched)
 		buf_puts(out, ", and you changed it, too");
 	buf_puts(out, a->colors ? a->colors->reset : "");
 	buf_puts(out, "\n");
