@@ -10,11 +10,12 @@ import random
 import re
 import shlex
 import signal
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from checks import eq, needs_root, ok, run_tests, test  # pylint: disable=wrong-import-position
+from checks import WARREN, eq, needs_root, ok, run_tests, test  # pylint: disable=wrong-import-position
 from review_world import project, tree  # pylint: disable=wrong-import-position
 
 OLD = [b"line %d\n" % i for i in range(1, 61)]
@@ -393,6 +394,38 @@ def nothing_in_the_terminal_outlives_the_command():
                 eq(t.wait(), 0, t.seen)
         with p.terminal("work", "--keep", p.path, "--", "true", env={"TERM": "dumb"}) as t:
             eq((t.wait(), t.seen.count(b"\x1b")), (0, 0))
+
+
+def tmux(p, script, until):
+    """Runs a script in a terminal of tmux, and returns the lines of its screen when @until is there."""
+    at = ["tmux", "-u", "-S", f"{p.top}/tmux", "-f", "/dev/null"]
+    env = {**p.env, "LANG": "C.UTF-8", "PATH": f"{os.path.dirname(WARREN)}:{p.env['PATH']}"}
+    subprocess.run([*at, "new-session", "-d", "-x", "80", "-y", "24", "sh", "-c", f"{script}; sleep 100"], cwd=p.path, env=env, check=True)
+    try:
+        for _ in range(400):
+            screen = subprocess.run([*at, "capture-pane", "-p"], env=env, check=True, capture_output=True).stdout.decode()
+            if until in screen:
+                return screen.splitlines()
+            time.sleep(0.05)
+        raise AssertionError(screen)
+    finally:
+        subprocess.run([*at, "kill-server"], env=env, check=True)
+
+
+@test
+@needs_root
+def the_review_comes_after_the_output_of_the_command():
+    work = "warren work -q -- sh -c"
+    for before, inside in (("", "seq 9"), ("printf '\\033[?1049h\\033[9;9H'; seq 3; printf '\\033[?1049l'; seq 3", "seq 9"),
+                           ("seq 5", "seq 9; printf '\\033[?1049h'; seq 3"), ("seq 5", "seq 9; printf '\\033[?47h'; seq 3"),
+                           ("seq 30", "seq 9; printf '\\0337\\033[H'; printf '\\0338'")):
+        with project() as p:
+            lines = tmux(p, f"{before or 'true'}; {work} \"{inside}; touch f\"", "?]?")
+            found = [line.rstrip() for line in lines]
+            at = found.index("9")
+            eq(found[at - 8:at + 1], [str(i) for i in range(1, 10)], found)
+            rest = [line for line in found[at + 1:] if line]  # a cursor that the command lost may be lower
+            ok(rest[0].startswith(" A f") and "1 added" in rest[1], found)
 
 
 @test

@@ -359,15 +359,15 @@ static bool keys_next(int ms, struct key *ret)
 /*
  * Reset what a program may have changed so that later output is misleading. In this
  * order: end an incomplete sequence, and VT52 mode; a soft reset; no reports of the
- * mouse, the focus or pastes; the main screen (the cursor is saved for terminals that
- * restore it even if they already show this screen), without margins, in its own colors
- * and not reversed; wrap lines, set tab stops, show the cursor; normal keys and character
- * sets. Output that the terminal holds back is shown first.
+ * mouse, the focus or pastes; the main screen (entered from the other one, because some
+ * terminals restore the cursor of that moment in any case), without margins, in its own
+ * colors and not reversed; wrap lines, set tab stops, show the cursor; normal keys and
+ * character sets. Output that the terminal holds back is shown first.
  */
 static const char keys_reset[] =
 	"\030\033\\\033<\033[?2026l\033[!p"
 	"\033[?9;1000;1001;1002;1003;1004;1005;1006;1007;1015;1016;2004;2031l"
-	"\0337\033[?1049l\033[?1047l"
+	"\033[?1049h\033[?1049l\033[?1047l"
 	"\0337\033[=0;1u\033[?69l\033[r\033[?6l\0338"
 	"\033]104\033\\\033]110\033\\\033]111\033\\\033]112\033\\"
 	"\033]117\033\\\033]119\033\\\033[?5l"
