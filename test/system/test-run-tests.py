@@ -66,6 +66,37 @@ int main(int argc, char **argv)
 """
 
 
+# Each run notes which points ran; "fails" fails in the first one.
+POINTS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from checks import ok, run_tests, test, Skip
+note = sys.argv[2]
+names = sys.argv[3:] if sys.argv[3:4] != ["deaf"] else []
+sys.argv[1:] = names
+ran = open(note).read() if os.path.exists(note) else ""
+open(note, "a").write(f"{names}\\n")
+
+@test
+def passes():
+    pass
+
+@test
+def is_skipped():
+    raise Skip("for a reason")
+
+@test
+def fails():
+    ok(ran, "the first run")
+
+@test
+def always_fails():
+    ok("hopeless" not in os.environ, "each run")
+
+sys.exit(run_tests())
+"""
+
+
 def is_gone(pid):
     return not os.path.exists(f"/proc/{pid}")
 
@@ -95,6 +126,26 @@ def an_interrupted_test_run_leaves_nothing_behind():
         run.send_signal(signal.SIGTERM)
         run.communicate(timeout=60)
         eq([p for p in pids if not is_gone(p)], [], "processes that are left")
+
+
+@test
+def only_the_points_that_failed_are_run_again_if_that_takes_long():
+    for name, env, last, runs, options in (
+            ("long", {}, "3 passed, 0 failed, 1 skipped", ["[]", "['fails']"], {}),
+            ("short", {}, "3 passed, 0 failed, 1 skipped", ["[]", "[]"], {"LONG": 60}),
+            ("deaf", {}, "3 passed, 0 failed, 1 skipped", ["[]", "[]"], {}),
+            ("hopeless", {"hopeless": "1"}, "2 passed, 1 failed, 1 skipped",
+             ["[]", "['fails', 'always_fails']", "['always_fails']"], {})):
+        with scratch() as d:
+            with open(f"{d}/script.py", "w", encoding="utf-8") as f:
+                f.write(POINTS)
+            deaf = ["deaf"] if name == "deaf" else []
+            command = write_build(d, name, [sys.executable, f"{d}/script.py", f"{SOURCE}/test/lib", f"{d}/ran", *deaf], env)
+            out = subprocess.run([*command, "--retries", "2"], stdout=subprocess.PIPE, timeout=60, check=False,
+                                 env={**os.environ, "WARREN_LONG": str(options.get("LONG", 0))}).stdout.decode()
+            with open(f"{d}/ran", encoding="utf-8") as f:
+                eq((out.splitlines()[-1], f.read().splitlines()), (last, runs), f"{name}: {out}")
+            ok("Unsteady:\n  unit/" in out and "fails" in out, out)
 
 
 @test
