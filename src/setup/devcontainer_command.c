@@ -15,19 +15,6 @@
 #define COMMAND_MAX (256 << 10)
 #define TITLE_MAX   80
 
-/* Add a word in single quotes. */
-static void command_quote(struct buf *out, const char *word)
-{
-	buf_puts(out, "'");
-	for (; *word; word++) {
-		if (*word == '\'')
-			buf_puts(out, "'\\''");
-		else
-			buf_add(out, word, 1);
-	}
-	buf_puts(out, "'");
-}
-
 /* Add one command, a string or a list of words; -EINVAL: it is neither. */
 static int command_add(const struct devcontainer_vars *v, struct buf *out,
 		       const json_t *value)
@@ -56,7 +43,7 @@ static int command_add(const struct devcontainer_vars *v, struct buf *out,
 			return -ENOMEM;
 		if (i > 0)
 			buf_puts(out, " ");
-		command_quote(out, text);
+		setup_step_quote(out, text);
 	}
 	return 0;
 }
@@ -77,7 +64,7 @@ static int command_add_object(const struct devcontainer_vars *v, struct buf *out
 		r = command_add(v, &single, one);
 		if (r == 0 && single.len > 0) {
 			buf_puts(out, "/bin/sh -c ");
-			command_quote(out, single.data);
+			setup_step_quote(out, single.data);
 			buf_printf(out, " & p%zu=$!\n", n++);
 		}
 		if (single.failed)

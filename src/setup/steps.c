@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/strv.h"
 #include "setup/detect.h"
 #include "setup/inputs.h"
@@ -52,6 +53,18 @@ char *setup_path_below(const char *dir, const char *name)
 		clean[n] = '\0';
 	}
 	return TAKE_PTR(clean);
+}
+
+void setup_step_quote(struct buf *out, const char *word)
+{
+	buf_puts(out, "'");
+	for (; *word; word++) {
+		if (*word == '\'')
+			buf_puts(out, "'\\''");
+		else
+			buf_add(out, word, 1);
+	}
+	buf_puts(out, "'");
 }
 
 /* Add the file that the word @w of the step's commands names, if it is one. */
@@ -117,21 +130,51 @@ static bool script_has_target(const char *text)
 	return false;
 }
 
+/*
+ * Without the executable bit, users run it as `bash setup.sh`: with the interpreter of
+ * its first line, which gets at most one argument, as from execve(2).
+ */
+static char *script_run(const char *text)
+{
+	struct buf out = BUF_INIT(4096);
+	char line[256] = "";
+	char *word, *rest = NULL;
+
+	if (strncmp(text, "#!", 2) == 0)
+		(void)snprintf(line, sizeof(line), "%.*s", (int)strcspn(text + 2, "\r\n"),
+			       text + 2);
+	word = strtok_r(line, " \t", &rest);
+	buf_puts(&out, "if [ -x ./setup.sh ]; then ./setup.sh\nelse ");
+	setup_step_quote(&out, word ? word : "/bin/sh");
+	rest = rest ? rest + strspn(rest, " \t") : NULL;
+	for (size_t n = rest ? strlen(rest) : 0; n > 0 && strchr(" \t", rest[n - 1]); n--)
+		rest[n - 1] = '\0';
+	if (rest && *rest) {
+		buf_puts(&out, " ");
+		setup_step_quote(&out, rest);
+	}
+	buf_puts(&out, " ./setup.sh; fi");
+	if (out.failed) {
+		buf_done(&out);
+		return NULL;
+	}
+	return out.data;
+}
+
 static int script_use(int project_fd, const char *memory, struct setup_plan *p,
 		      const char *name, const char *text, bool make,
 		      struct warren_error *err)
 {
 	struct setup_step *s = setup_steps_add(&p->steps, err);
+	AUTO_FREE char *run = make ? strdup("make setup") : script_run(text);
 	struct sha256 h = SHA256_INIT;
 	int r;
 
 	if (!s)
 		return -err->code;
-	r = setup_step_fill(s, make ? "make setup" : "./setup.sh", "", name,
-			    make ? "make setup"
-				 : "if [ -x ./setup.sh ]; then ./setup.sh\n"
-				   "else /bin/sh ./setup.sh; fi",
-			    err);
+	if (!run)
+		return error_errno(err, ENOMEM, "plan the setup");
+	r = setup_step_fill(s, make ? "make setup" : "./setup.sh", "", name, run, err);
 	if (r < 0)
 		return r;
 	p->source = make ? SETUP_MAKE : SETUP_SCRIPT;

@@ -3,12 +3,15 @@
 #ifndef SETUP_STEPS_H
 #define SETUP_STEPS_H
 
+#include "base/buf.h"
 #include "setup/plan.h"
 
 /* Set the texts of a new step. */
 int setup_step_fill(struct setup_step *s, const char *title, const char *dir,
 		    const char *why, const char *run,
 		    struct warren_error *err) MUST_CHECK;
+/* Add a word in single quotes to a text for /bin/sh. */
+void setup_step_quote(struct buf *out, const char *word);
 /*
  * Add the files that may determine steps whose files are not named: all known manifests,
  * and the files of the project whose names are words of the step.

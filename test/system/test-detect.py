@@ -109,6 +109,15 @@ def a_script_has_to_be_approved():
 
 
 @test
+def a_script_runs_with_the_interpreter_of_its_first_line():
+    for line, words in (("#!/bin/bash", "'/bin/bash'"), ("#! /usr/bin/env  -S python3 -u \t", "'/usr/bin/env' '-S python3 -u'"),
+                        ("#!/opt/it's\r", "'/opt/it'\\''s'"), ("#!", "'/bin/sh'"), ("", "'/bin/sh'"), ("# !/bin/bash", "'/bin/sh'")):
+        with scratch() as d:
+            put(d, {"setup.sh": line + "\nexit 1\n"})
+            eq(detect(d)["steps"][0]["run"], f"if [ -x ./setup.sh ]; then ./setup.sh\nelse {words} ./setup.sh; fi", line)
+
+
+@test
 def a_makefile_needs_the_target():
     for text, source in (("all:\n\ttrue\n\nsetup: all\n\ttrue\n", "make setup"), ("setup := 1\nall:\n", "detected"),
                          ("setups:\n\ttrue\n", "detected"), (".PHONY: setup\n", "detected")):

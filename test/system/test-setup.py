@@ -296,6 +296,16 @@ def a_script_runs_only_if_it_is_approved():
         eq(w.layer_files(w.setup("--yes"), "project"), ["ran"])
 
 
+@test
+def a_script_without_the_executable_bit_runs_with_its_interpreter():
+    with World() as w:
+        for line in ("#!/bin/bash", "#!/usr/bin/env bash"):
+            put(w.project, {"setup.sh": f"{line}\nset -o pipefail\necho \"$0 ${{BASH_VERSION:+bash}}\" >ran\n"})
+            eq(w.read(w.setup("--yes"), "project", "ran"), "./setup.sh bash\n", line)
+        put(w.project, {"setup.sh": "echo \"${BASH_VERSION:-none}\" >ran\n"})
+        ok(w.setup("--yes").endswith("created"), "without a first line, /bin/sh")
+
+
 def on_terminal(w, *words, keys, expect):
     """Runs a command on a terminal, and types keys when it asks; returns its output and status."""
     pid, fd = pty.fork()
