@@ -75,7 +75,7 @@ static int base_committed(struct work *w, const char *path, struct change_side *
 	struct git_command c = { .argv = full, .in = -1, .out = -1 };
 	int r;
 
-	if (!w->head)
+	if (!w->head || base_names_lack(w, path))
 		return -ENOENT;
 	r = base_is_filtered(w, path, err);
 	if (r != 0)

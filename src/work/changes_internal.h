@@ -98,6 +98,12 @@ void change_done(struct change *c);
 int changes_walk(struct work *w, int upper, int hide, int lower, unsigned flags,
 		 struct changes *ret, struct warren_error *err);
 
+/* --------------------------------------------------------------- base_names.c */
+
+/* Is it known that the commit w->head does not have the file? */
+bool base_names_lack(struct work *w, const char *path);
+void base_names_free(struct base_names *b);
+
 /* -------------------------------------------------------------------- known.c */
 
 /*

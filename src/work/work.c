@@ -475,6 +475,7 @@ struct work *work_close(struct work *w)
 	close_p(&w->lock_fd);
 	free(w->dir);
 	known_free(w->known);
+	base_names_free(w->names);
 	work_record_done((struct work_record *)w);
 	free(w);
 	return NULL;

@@ -82,6 +82,7 @@ struct work {
 			 */
 	int lock_fd;
 	struct work_known *known; /* private (known.c) */
+	struct base_names *names; /* private (base_names.c) */
 	pid_t before;             /* private (base_begin.c) */
 };
 

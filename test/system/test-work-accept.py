@@ -4,6 +4,7 @@
 
 Prints TAP. $WARREN is the program (default build/warren).
 """
+import json
 import os
 import signal
 import subprocess
@@ -152,6 +153,31 @@ def a_file_that_is_edited_before_the_user_sees_it_is_merged():
             for word in wanted:
                 mine = mine.replace(b"\n5\n" if word == b"five" else b"\n55\n", b"\n" + word + b"\n")
             eq((p.get("a"), p.get("b")), (LINES + b"61\n", mine), answers)
+
+
+@test
+@needs_root
+def new_files_do_not_need_a_process_each():
+    """To know whether the user has removed a file, or the sandbox added it, the commit is read once."""
+    started = {}
+    for n in (1, 50):
+        with project() as p:
+            for name in ("a", "s p", "d/\xe4", "new\nline"):
+                p.put(name, LINES)
+            p.git()
+            wid = p.work(f"for i in $(seq {n}); do echo $i >$i; done; for f in a 's p' d/\xe4 'new\nline'; do echo 2 >>\"$f\"; done")
+            for name in ("a", "s p", "d/\xe4", "new\nline"):
+                os.unlink(f"{p.path}/{name}")
+            trace = f"{p.top}/trace"
+            subprocess.run(["strace", "-f", "-e", "trace=execve", "-o", trace, WARREN, "accept", wid, "--conflicts", "skip"],
+                           env=p.env, cwd=p.path, capture_output=True, check=False)
+            with open(trace, encoding="utf-8") as f:
+                started[n] = f.read().count('git"')
+            eq(sorted(name for name in os.listdir(p.path) if name[0] != "."), sorted(["d", *(str(i) for i in range(1, n + 1))]),
+               "what the user removed stays a conflict")
+            eq(json.loads(p.warren("accept", wid, "--json", status=1).stdout)["accepted"], 0)
+    eq(started[1], started[50], "processes of git")
+    ok(started[1] > 0, "control: they are counted")
 
 
 @test
