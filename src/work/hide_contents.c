@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hide_contents.c - does a file have a private key or a credential? Pure functions */
 #include <ctype.h>
+#include <fnmatch.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,7 +18,7 @@ enum {
 
 /* Files with these names are hidden by default only if they contain such things. */
 static const struct {
-	const char *name; /* "*.x": names that end with ".x" */
+	const char *name; /* with wildcards */
 	unsigned what;
 } hide_contents[] = {
 	{ ".npmrc", HIDE_NPM },
@@ -30,8 +31,20 @@ static const struct {
 	{ "*.der", HIDE_KEY },
 	{ "credentials.json", HIDE_KEY | HIDE_WORDS },
 	{ "application_default_credentials.json", HIDE_KEY | HIDE_WORDS },
+	{ "*key*.json", HIDE_KEY },
+	{ "*credential*.json", HIDE_KEY },
+	{ "*account*.json", HIDE_KEY },
 	{ "*.tfvars", HIDE_KEY | HIDE_WORDS },
+	{ "*.tfstate", HIDE_KEY | HIDE_WORDS },
+	{ "*.tfstate.backup", HIDE_KEY | HIDE_WORDS },
+	{ "*.env", HIDE_KEY | HIDE_WORDS },
+	{ "kubeconfig", HIDE_KEY | HIDE_WORDS },
+	{ "*.kubeconfig", HIDE_KEY | HIDE_WORDS },
 };
+
+/* Rails has a key without the lines around it; '.env' is what the others are named after.
+ */
+static const char *const hide_in_any_case[] = { "master.key", ".env" };
 
 static const struct {
 	unsigned what;
@@ -42,28 +55,20 @@ static const struct {
 	{ HIDE_WORDS, "passw" },         { HIDE_WORDS, "token" },
 	{ HIDE_WORDS, "access_key" },    { HIDE_WORDS, "accesskey" },
 	{ HIDE_WORDS, "api_key" },       { HIDE_WORDS, "apikey" },
-	{ HIDE_WORDS, "authorization" }, { HIDE_NPM, "_auth" },
-	{ HIDE_NPM, "_password" },       { HIDE_YARN, "npmauth" },
-	{ HIDE_PYPI, "password" },
+	{ HIDE_WORDS, "authorization" }, { HIDE_WORDS, "client-key" },
+	{ HIDE_NPM, "_auth" },           { HIDE_NPM, "_password" },
+	{ HIDE_YARN, "npmauth" },        { HIDE_PYPI, "password" },
 };
-
-/* master.key is a key itself, without the lines around it. */
-static bool hide_is_named(const char *name, const char *wanted)
-{
-	size_t n = strlen(name), end = strlen(wanted) - 1;
-
-	if (wanted[0] != '*')
-		return strcasecmp(name, wanted) == 0;
-	return n >= end && strcasecmp(name + n - end, wanted + 1) == 0 &&
-	       strcasecmp(name, "master.key") != 0;
-}
 
 unsigned hide_contents_of(const char *name)
 {
 	unsigned what = 0;
 
+	for (size_t i = 0; i < ARRAY_SIZE(hide_in_any_case); i++)
+		if (strcasecmp(name, hide_in_any_case[i]) == 0)
+			return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(hide_contents); i++)
-		if (hide_is_named(name, hide_contents[i].name))
+		if (fnmatch(hide_contents[i].name, name, FNM_CASEFOLD) == 0)
 			what |= hide_contents[i].what;
 	return what;
 }

@@ -103,10 +103,17 @@ TEST(credentials_are_recognised_in_other_forms)
 	shell("cd p && mkdir a b c && echo '{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"s\"}' "
 	      ">a/credentials.json && echo '-----BEGIN RSA PRIVATE KEY-----' >b/credentials.json && "
 	      "echo '{\"type\":\"none\"}' >c/credentials.json && echo 'db_password = 1' >prod.tfvars && "
-	      "echo 'API_TOKEN = 1' >x.auto.tfvars && echo 'region = 1' >dev.tfvars");
+	      "echo 'API_TOKEN = 1' >x.auto.tfvars && echo 'region = 1' >dev.tfvars && "
+	      "echo 'DB_PASSWORD=1' | tee prod.env .env >a/app.env && echo 'PORT=1' | tee dev.env >a/.env && "
+	      "echo '{\"private_key\": \"-----BEGIN PRIVATE KEY-----\"}' | tee gcp-Key.json my-service-account.json >other.json && "
+	      "echo '{\"keys\": 1}' | tee keyboard.json >accounts.json && "
+	      "echo 'users: [{user: {client-key-data: x}}]' >kubeconfig && echo 'clusters: []' >none.kubeconfig && "
+	      "echo '{\"outputs\": {\"password\": 1}}' >terraform.tfstate && echo '{}' >empty.tfstate");
 	w = start();
 	STREQ(hide(w, NULL),
-	      "a/credentials.json|b/credentials.json|prod.tfvars|x.auto.tfvars|");
+	      ".env|a/.env|a/app.env|a/credentials.json|b/credentials.json|gcp-Key.json|"
+	      "kubeconfig|my-service-account.json|prod.env|prod.tfvars|terraform.tfstate|"
+	      "x.auto.tfvars|");
 	end();
 }
 
