@@ -80,8 +80,9 @@ void setup_plan_done(struct setup_plan *p)
 {
 	char **lists[] = { p->build.args, p->env,   p->allow, p->hide,
 			   p->files,      p->lists, p->notes };
-	char *texts[] = { p->config, p->image,   p->build.dockerfile, p->build.context,
-			  p->user,   p->workdir, p->build.target,     p->ask };
+	char *texts[] = { p->config,        p->image, p->build.dockerfile,
+			  p->build.context, p->user,  p->workdir,
+			  p->build.target,  p->ask,   p->ask_text };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		(void)strv_free(lists[i]);

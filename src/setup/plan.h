@@ -113,7 +113,8 @@ struct setup_plan {
 	char **notes;   /* what is not honoured, by name; what was skipped */
 	/* The file with commands that the user has to approve; NULL: none. */
 	char *ask;
-	char ask_digest[SHA256_DIGITS + 1]; /* of its contents */
+	char *ask_text;                     /* its contents; NULL: none */
+	char ask_digest[SHA256_DIGITS + 1]; /* of them */
 };
 
 struct setup_options {

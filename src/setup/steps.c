@@ -179,7 +179,8 @@ static int script_use(int project_fd, const char *memory, struct setup_plan *p,
 		return r;
 	p->source = make ? SETUP_MAKE : SETUP_SCRIPT;
 	p->ask = strdup(name);
-	if (!p->ask || strv_add(&s->files, name) < 0)
+	p->ask_text = strdup(text);
+	if (!p->ask || !p->ask_text || strv_add(&s->files, name) < 0)
 		return error_errno(err, ENOMEM, "plan the setup");
 	sha256_text(&h, name);
 	sha256_text(&h, text);

@@ -290,10 +290,28 @@ def what_a_later_step_removed_stays_removed():
 def a_script_runs_only_if_it_is_approved():
     with World() as w:
         put(w.project, {"setup.sh": "echo ran >ran\n"})
-        p = w.run("setup")
-        ok(b"setup.sh is not run" in p.stderr and b"--yes" in p.stderr, p.stderr)
-        eq(p.stdout, b"nothing to do\n")
+        p = w.run("setup", status=125)
+        ok(b"setup.sh is not run, because it is not approved; 'warren setup --yes'" in p.stderr, p.stderr)
+        ok(b"nothing was set up: setup.sh is not approved" in p.stderr, p.stderr)
+        eq((p.stdout, w.list()), (b"", []))
         eq(w.layer_files(w.setup("--yes"), "project"), ["ran"])
+        # The approval is remembered for these contents, for all commands.
+        p = w.run("work", "--no-sync", "--", "cat", "ran")
+        ok(p.stdout == b"ran\n" and b"approve" not in p.stderr, p.stderr)
+        ok(w.setup().endswith("ready"), "approved")
+        ok(b"which you approved" in w.run("detect").stdout, "detect")
+        put(w.project, {"setup.sh": "echo more >ran\n"})
+        w.run("setup", status=125)
+        ok(b"has to be approved once" in w.run("detect").stdout, "detect")
+
+
+@test
+def what_is_not_a_script_is_set_up_without_approval():
+    with World() as w:
+        needs(w, "cmake")
+        put(w.project, {"setup.sh": "echo ran >ran\n", "CMakeLists.txt": "cmake_minimum_required(VERSION 3.10)\nproject(x NONE)\n"})
+        p = w.run("setup")
+        ok(b"setup.sh is not run" in p.stderr and p.stdout.endswith(b"created\n"), p.stderr)
 
 
 @test
@@ -313,7 +331,7 @@ def on_terminal(w, *words, keys, expect):
         os.chdir(w.project)
         os.environ["WARREN_STATE"] = w.state
         os.execv(WARREN, [WARREN, *words])
-    out, deadline = b"", time.monotonic() + 3 * WAIT
+    out, seen, deadline = b"", 0, time.monotonic() + 3 * WAIT
     try:
         while time.monotonic() < deadline:
             if select.select([fd], [], [], 1)[0]:
@@ -324,9 +342,9 @@ def on_terminal(w, *words, keys, expect):
                 if not data:
                     break
                 out += data
-            if keys and expect[0] in out:
+            if keys and expect[0] in out[seen:]:
+                seen = out.index(expect.pop(0), seen) + 1
                 os.write(fd, keys.pop(0))
-                expect.pop(0)
     finally:
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.close(fd)
@@ -337,14 +355,34 @@ def on_terminal(w, *words, keys, expect):
 def the_user_is_asked_once_for_each_version():
     with World() as w:
         put(w.project, {"Makefile": "setup:\n\techo ran >ran\n"})
-        out, status = on_terminal(w, "setup", keys=[b"n\n"], expect=[b"[y/N]"])
-        eq(status, 0)
-        ok(b"nothing to do" in out, out)
-        eq(w.run("setup").stdout, b"nothing to do\n")  # remembered, without a terminal as well
+        out, status = on_terminal(w, "setup", keys=[b"n\n"], expect=[b"[y,n,v,?]"])
+        ok(status == 125 and b"Makefile is not run; 'warren setup --yes' approves it" in out, out)
+        # The answer is remembered, without a terminal as well, and always said.
+        for words, status in ((("setup",), 125), (("work", "--no-sync", "--", "true"), 0)):
+            err = w.run(*words, status=status).stderr
+            ok(b"Makefile is not run, because you refused it; 'warren setup --yes' approves it" in err, err)
+        eq(w.run("work", "-q", "--no-sync", "--", "true").stderr, b"")
+        out = w.run("detect").stdout
+        ok(b"nothing to do" in out and b"Makefile is not run, because you refused it; 'warren setup --yes'" in out, out)
+        ok(w.setup("--yes").endswith("created") and w.setup().endswith("ready"), "a refusal is changed")
         put(w.project, {"Makefile": "setup:\n\techo ran >ran # again\n"})
-        out, status = on_terminal(w, "setup", keys=[b"y\n"], expect=[b"[y/N]"])
-        ok(status == 0 and b" made" in out and b"make setup" in out, out)
+        out, status = on_terminal(w, "setup", keys=[b"y\n"], expect=[b"[y,n,v,?]"])
+        ok(status == 0 and b" created" in out and b"make setup" in out, out)
         ok(w.setup().endswith("ready"), "the answer was forgotten")
+
+
+@test
+def only_y_and_n_are_answers():
+    with World() as w:
+        put(w.project, {"setup.sh": "#!/bin/sh\n\techo r\x1ban >ran\n"})
+        os.environ["PAGER"] = "cat"
+        keys = [b"?\n", b"\n", b"x" * 300 + b"y\n", b"v\n"]
+        out, status = on_terminal(w, "setup", keys=keys + [b"\x04"], expect=[b"[y,n,v,?]"] * 5)
+        ok(status == 125 and b"v - view it" in out and b"\techo r?an >ran\r\n" in out and b"\x1b" not in out, out)
+        eq(out.count(b"[y,n,v,?]?"), 5, out)
+        # The end of the terminal is not an answer either: the next command asks again.
+        out, status = on_terminal(w, "setup", keys=[b"YES\n"], expect=[b"[y,n,v,?]"])
+        ok(status == 0 and b"created" in out, out)
 
 
 @test
@@ -353,13 +391,20 @@ def a_command_of_each_start_is_asked_about():
         put(w.project, {".devcontainer.json": '{"postStartCommand": "echo st\'\'arted"}'})
         words = ("work", "--no-sync", "--", "echo", "mine")
         for keys, started in (([b"n\n"], False), ([], False)):  # remembered
-            out, status = on_terminal(w, *words, keys=keys, expect=[b"[y/N]"])
+            out, status = on_terminal(w, *words, keys=keys, expect=[b"[y,n,v,?]"])
             ok(status == 0 and b"mine" in out and (b"started" in out) == started, out)
+            ok(b"'warren work --yes' approves it" in out, out)
+        ok(b"not run, because you refused it; 'warren work --yes'" in w.run("detect").stdout, "detect")
         put(w.project, {".devcontainer.json": '{"postStartCommand": "echo st\'\'arted again"}'})
         for keys in ([b"y\n"], []):
-            out, status = on_terminal(w, *words, keys=keys, expect=[b"[y/N]"])
+            out, status = on_terminal(w, *words, keys=keys, expect=[b"[y,n,v,?]"])
             ok(status == 0 and b"mine" in out and b"started again" in out, out)
         eq(w.run("setup").stdout, b"nothing to do\n")
+        put(w.project, {".devcontainer.json": '{"postStartCommand": "echo st\'\'arted at last"}'})
+        for yes in (("--yes",), ()):
+            out = w.run("work", *yes, *words[1:]).stderr
+            ok(b"started at last" in out and b"approve" not in out, out)
+        ok(b"at each start, which you approved" in w.run("detect").stdout, "detect")
 
 
 @test

@@ -206,7 +206,7 @@ def a_signal_at_a_question_of_the_setup_leaves_nothing():
         with project() as p:
             p.put("setup.sh", b"#!/bin/sh\ntouch x\n")
             with p.terminal("work", p.path, "--", "true") as t:
-                t.expect(rb"\[y/N\] ")
+                t.expect(rb"\[y,n,v,\?\]\? ")
                 t.p.send_signal(sig)
                 eq(t.wait(), 128 + sig, t.seen)
                 t.restored()

@@ -119,11 +119,12 @@ def a_devcontainer_is_honoured(u):
     spill(f"{u.project}/.devcontainer/devcontainer.json",
           '{ // with a comment\n"containerEnv": {"A": "1", "B": "1"}, "workspaceFolder": "/workspaces/p",\n'
           '"postStartCommand": "echo started >/tmp/started", }')
+    p = u.work("sh", "-c", "test ! -e /tmp/started", options=["-e", "B=2"])
+    ok(b"postStartCommand is not run, because it is not approved" in p.stderr, f"{p}")
     p = u.work("sh", "-c", "pwd; echo $A $B; cat /tmp/started", options=["-e", "B=2", "--yes"])
     eq(p.stdout, b"/workspaces/p\n1 2\nstarted\n")
     ok(b"sets these variables for the command: A, B\n" in p.stderr, f"{p}")
-    p = u.work("sh", "-c", "test ! -e /tmp/started", options=["-e", "B=2"])
-    ok(b"postStartCommand is not run, because it is not approved" in p.stderr, f"{p}")
+    eq(u.work("cat", "/tmp/started").stdout, b"started\n", "the approval is remembered")
     eq(u.work("pwd", options=["-w", "/mine"]).stdout, b"/mine\n")
 
 

@@ -8,6 +8,7 @@
 #include "cli/common_options.h"
 #include "cli/run_env.h"
 #include "cli/work/commands.h"
+#include "cli/work/setup_ask.h"
 #include "cli/work/setup_print.h"
 #include "setup/plan.h"
 #include "work/work.h"
@@ -40,13 +41,13 @@ static const struct opts detect_opts = {
 };
 
 static int detect_print(const struct detect_options *o, const char *project,
-			const struct setup_plan *p)
+			const struct setup_plan *p, const struct setup_answers *answers)
 {
 	struct buf AUTO_BUF out = BUF_INIT(16 << 20);
 	struct json j = { .out = &out };
 
 	if (!o->json) {
-		setup_print_plan(&out, project, p);
+		setup_print_plan(&out, project, p, answers);
 		return message_print("detect", &out);
 	}
 	json_open(&j, NULL, '{');
@@ -55,6 +56,22 @@ static int detect_print(const struct detect_options *o, const char *project,
 	json_close(&j, '}');
 	buf_puts(&out, "\n");
 	return message_print("detect", &out);
+}
+
+/* The user has refused the script: show what runs instead. */
+static int detect_without_script(int project_fd, struct setup_options *setup,
+				 struct setup_plan *plan, struct warren_error *err)
+{
+	AUTO_FREE char *refused = TAKE_PTR(plan->ask);
+	int r;
+
+	setup_plan_done(plan);
+	setup->no_script = true;
+	r = setup_plan_make(project_fd, setup, plan, err);
+	if (r == 0)
+		setup_plan_note(plan, "%s is not run, because you refused it; %s",
+				refused, SETUP_APPROVE_SCRIPT);
+	return r;
 }
 
 static int detect_project(const struct detect_options *o, const char *path,
@@ -67,6 +84,7 @@ static int detect_project(const struct detect_options *o, const char *path,
 				       .workdir = o->workdir,
 				       .image = o->image,
 				       .env = (const char *const *)o->env.v };
+	struct setup_answers answers;
 	int r;
 
 	if (!project)
@@ -78,7 +96,12 @@ static int detect_project(const struct detect_options *o, const char *path,
 	if (r < 0)
 		return r;
 	r = setup_plan_make(fd, &setup, &plan, err);
-	return r < 0 ? r : detect_print(o, project, &plan);
+	if (r < 0)
+		return r;
+	setup_ask_known(&plan, &answers);
+	if (answers.script == 0)
+		r = detect_without_script(fd, &setup, &plan, err);
+	return r < 0 ? r : detect_print(o, project, &plan, &answers);
 }
 
 static int cmd_detect(int argc, char **argv)

@@ -48,7 +48,7 @@ static const struct opt setup_table[] = {
 	{ "Setup", "refresh", 0, NULL, NULL,
 	  "run the steps again, even if their result exists", opt_flag, FIELD(refresh) },
 	{ NULL, "yes", 'y', NULL, NULL,
-	  "run setup.sh or 'make setup' without asking", opt_flag, FIELD(yes) },
+	  "approve setup.sh or 'make setup', and run it without asking", opt_flag, FIELD(yes) },
 	{ NULL, OPT_WORKDIR("path of the project in the sandbox (default: its own path)",
 		FIELD(run.workdir)) },
 	{ NULL, "hide", 0, "PATTERN", "'*.pem'",
@@ -112,7 +112,11 @@ static int setup_project_in(const struct setup_cli_options *o, struct work *w,
 	r = setup_ready(&options, &ready, err);
 	if (r < 0)
 		return r;
-	r = setup_print_ready(&ready);
+	if (ready.refused && !ready.key[0])
+		r = error_set(err, EPERM, "nothing was set up: %s is not approved",
+			      ready.refused);
+	else
+		r = setup_print_ready(&ready);
 	setup_ready_done(&ready);
 	return r;
 }

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "cli/work/setup_ask.h"
 
 static const char *const print_sources[SETUP_SOURCE_MAX] = {
 	[SETUP_NONE] = "",
 	[SETUP_DEVCONTAINER] = "the commands of devcontainer.json",
 	[SETUP_YAML] = "the steps of warren.yaml",
-	[SETUP_SCRIPT] = "setup.sh, which has to be approved once",
-	[SETUP_MAKE] =
-		"the target 'setup' of the makefile, which has to be approved once",
+	[SETUP_SCRIPT] = "setup.sh, which ",
+	[SETUP_MAKE] = "the target 'setup' of the makefile, which ",
 	[SETUP_DETECTED] = "recognised manifests",
 };
 
@@ -28,6 +28,22 @@ void setup_print_bytes(struct buf *out, const char *text, size_t size)
 			buf_add(out, text + i, n);
 		else
 			buf_puts(out, "?");
+}
+
+void setup_print_lines(struct buf *out, const char *indent, const char *text, size_t size)
+{
+	for (size_t i = 0, n; i < size; i += n) {
+		const char *c = text + i;
+
+		if (i == 0 || c[-1] == '\n')
+			buf_puts(out, indent);
+		if (utf8_shows(c, size - i, &n) || *c == '\n' || *c == '\t')
+			buf_add(out, c, n);
+		else if (*c != '\r' && *c != '\0')
+			buf_puts(out, "?");
+	}
+	if (out->len > 0 && out->data[out->len - 1] != '\n')
+		buf_puts(out, "\n");
 }
 
 void setup_print_step(struct buf *out, const struct setup_step *s)
@@ -108,7 +124,24 @@ static void print_list(struct buf *out, const char *title, char *const *list)
 	}
 }
 
-void setup_print_plan(struct buf *out, const char *project, const struct setup_plan *p)
+/* Some steps depend on an answer of the user. */
+static const char *print_approved(int answer)
+{
+	return answer == 1 ? "you approved" : "has to be approved once";
+}
+
+static void print_starts(struct buf *out, const struct setup_plan *p, int answer)
+{
+	buf_printf(out, "at each start%s:\n",
+		   answer == 1 ? ", which you approved"
+		   : answer == 0
+			   ? ", not run, because you refused it; " SETUP_APPROVE_STARTS
+			   : ", which has to be approved once");
+	print_steps(out, p, true);
+}
+
+void setup_print_plan(struct buf *out, const char *project, const struct setup_plan *p,
+		      const struct setup_answers *answers)
 {
 	print_field(out, "project", project);
 	print_field(out, "config", p->config);
@@ -124,15 +157,14 @@ void setup_print_plan(struct buf *out, const char *project, const struct setup_p
 	print_list(out, "hosts that the project wants to reach", p->allow);
 	print_list(out, "hidden files", p->hide);
 	if (print_has_steps(p, false)) {
-		buf_printf(out, "setup, once (%s):\n", print_sources[p->source]);
+		buf_printf(out, "setup, once (%s%s):\n", print_sources[p->source],
+			   p->ask ? print_approved(answers->script) : "");
 		print_steps(out, p, false);
 	} else {
 		buf_puts(out, "setup: nothing to do\n");
 	}
-	if (print_has_steps(p, true)) {
-		buf_puts(out, "at each start:\n");
-		print_steps(out, p, true);
-	}
+	if (print_has_steps(p, true))
+		print_starts(out, p, answers->starts);
 	print_list(out, "files that determine the setup", p->files);
 	print_list(out, "notes", p->notes);
 }

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/strv.h"
 #include "cli/command.h"
+#include "cli/work/setup_ask.h"
 #include "cli/work/setup_print.h"
 #include "os/tree_remove.h"
 
@@ -93,84 +94,21 @@ static void ready_say_notes(const struct setup_ready_options *o,
 			    *v);
 }
 
-/* ---------------------------------------------------------------- approval */
-
-/* Something of the project that the user has to approve. */
-struct ready_question {
-	const char *what;     /* "setup.sh" */
-	const char *digest;   /* of its contents */
-	const char *question; /* what follows .what */
-};
-
-/* Ask about it: 1: yes, 0: no, -errno. The answer is remembered. */
-static int ready_ask(const struct setup_ready_options *o, const struct setup_store *store,
-		     const struct ready_question *q, struct warren_error *err)
-{
-	int known = setup_store_answer(store, q->digest);
-	char answer[8] = "";
-	bool yes;
-	int r;
-
-	if (o->yes)
-		return 1;
-	if (known >= 0)
-		return known;
-	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-		message_say(o->command,
-			    "%s is not run, because it is not approved; run it in a "
-			    "sandbox with --yes",
-			    q->what);
-		return 0;
-	}
-	(void)fprintf(stderr, "%s of the project %s [y/N] ", q->what, q->question);
-	if (!fgets(answer, sizeof(answer), stdin))
-		return 0;
-	yes = answer[0] == 'y' || answer[0] == 'Y';
-	r = setup_store_set_answer(store, q->digest, yes, err);
-	return r < 0 ? r : yes;
-}
-
+/* Without an approval, the project is prepared as if it had no script. */
 static int ready_approve(const struct setup_ready_options *o,
 			 const struct setup_store *store, char *const *image_env,
 			 struct setup_ready *r, struct warren_error *err)
 {
-	const struct ready_question q = {
-		.what = r->plan.ask,
-		.digest = r->plan.ask_digest,
-		.question = "can prepare it. Run it in a sandbox, whose network has only "
-			    "package registries?",
-	};
-	int yes = q.what ? ready_ask(o, store, &q, err) : 1;
+	int yes = setup_ask_script(o, store, &r->plan, err);
 
-	return yes == 0 ? ready_plan_with(o, image_env, true, r, err) : yes < 0 ? yes : 0;
-}
-
-/* These run with the variables and the network that the user gives the command. */
-static int ready_approve_starts(const struct setup_ready_options *o,
-				const struct setup_store *store, struct setup_ready *r,
-				struct warren_error *err)
-{
-	struct sha256 h = SHA256_INIT;
-	char digits[SHA256_DIGITS + 1];
-	const struct ready_question q = {
-		.what = "postStartCommand",
-		.digest = digits,
-		.question = "runs in the sandbox before the command, with the same "
-			    "variables and network ('warren detect' shows it). Run it?",
-	};
-	size_t n = 0;
-	int yes;
-
-	sha256_text(&h, q.what);
-	for (size_t i = 0; i < r->plan.steps.n; i++)
-		if (r->plan.steps.v[i].start) {
-			sha256_text(&h, r->plan.steps.v[i].run);
-			n++;
-		}
-	sha256_end(&h, digits);
-	if (n == 0 || !o->starts)
-		return 0;
-	yes = ready_ask(o, store, &q, err);
+	if (yes == 0) {
+		r->refused = strdup(r->plan.ask);
+		yes = r->refused ? ready_plan_with(o, image_env, true, r, err)
+				 : error_errno(err, ENOMEM, "plan the setup");
+	}
+	if (yes < 0)
+		return yes;
+	yes = setup_ask_starts(o, store, &r->plan, err);
 	r->starts = yes > 0;
 	return yes < 0 ? yes : 0;
 }
@@ -504,8 +442,6 @@ static int ready_prepare(const struct setup_ready_options *o, struct setup_store
 		failed = ready_plan_with(o, r->found.env, false, r, err);
 	if (failed == 0)
 		failed = ready_approve(o, store, r->found.env, r, err);
-	if (failed == 0)
-		failed = ready_approve_starts(o, store, r, err);
 	if (failed == 0) {
 		r->user = ready_choose(o->options->user, r->plan.user);
 		r->workdir = ready_choose(o->options->workdir,
@@ -556,6 +492,7 @@ void setup_ready_done(struct setup_ready *r)
 	free(r->image);
 	free(r->user);
 	free(r->workdir);
+	free(r->refused);
 	(void)strv_free(r->env);
 	*r = (struct setup_ready)SETUP_READY_INIT;
 }

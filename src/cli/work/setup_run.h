@@ -36,7 +36,7 @@ struct setup_ready_options {
 	 * none. */
 	const char *hide, *hidden;
 	bool skip;    /* --no-setup: read and run nothing; there are no layers */
-	bool yes;     /* run setup.sh, `make setup` or .starts without asking */
+	bool yes;     /* approve setup.sh, `make setup` and .starts without asking */
 	bool starts;  /* a command follows: ask about postStartCommand, and name its
 			 variables */
 	bool refresh; /* create the layers again */
@@ -55,7 +55,8 @@ struct setup_ready {
 	bool cached;                               /* the layers existed */
 	struct setup_layer chain[SETUP_CHAIN_MAX]; /* locked: the topmost first */
 	size_t n_chain;
-	bool starts; /* the user has approved the steps of each start */
+	bool starts;   /* the user has approved the steps of each start */
+	char *refused; /* the script that the user has not approved; NULL: none */
 	/* Private: setup_options.memory, and what the key was computed with. */
 	char *memory;
 	struct setup_image found;

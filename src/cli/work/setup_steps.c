@@ -18,7 +18,6 @@
 
 #include "base/fd.h"
 #include "base/strv.h"
-#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/run_result.h"
 #include "cli/work/setup_print.h"
@@ -132,18 +131,7 @@ static void step_show_tail(const struct step_run *s)
 	       (s->tail[at - 1] != '\n' || at == s->n_tail || ++lines < TAIL_LINES))
 		at--;
 	buf_puts(&out, "");
-	for (size_t i = at, n; i < s->n_tail; i += n) {
-		const char *c = s->tail + i;
-
-		if (i == at || c[-1] == '\n')
-			buf_puts(&out, "    ");
-		if (utf8_shows(c, s->n_tail - i, &n) || *c == '\n' || *c == '\t')
-			buf_add(&out, c, n);
-		else if (*c != '\r' && *c != '\0')
-			buf_puts(&out, "?");
-	}
-	if (out.len > 0 && out.data[out.len - 1] != '\n')
-		buf_puts(&out, "\n");
+	setup_print_lines(&out, "    ", s->tail + at, s->n_tail - at);
 	if (!out.failed)
 		(void)fd_write_all(STDERR_FILENO, out.data, out.len);
 }

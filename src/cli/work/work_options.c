@@ -38,7 +38,7 @@ static const struct opt work_table[] = {
 	  "do not prepare the project (see 'warren detect')",
 	  opt_flag, FIELD(no_setup) },
 	{ NULL, "yes", 'y', NULL, NULL,
-	  "run setup.sh, or the target setup of a makefile, without asking",
+	  "approve setup.sh, 'make setup' and postStartCommand without asking",
 	  opt_flag, FIELD(yes) },
 
 	{ "Changes", OPT_NAME("name of the work", FIELD(run.name)) },
