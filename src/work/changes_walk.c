@@ -116,6 +116,13 @@ static int search_count(struct changes_walk *k, uint64_t size, unsigned guard)
 	return 0;
 }
 
+/* Is it a file with a name that is Warren's, or in such a directory? */
+static bool search_is_own(const char *path)
+{
+	return strncmp(path, ".warren-", strlen(".warren-")) == 0 ||
+	       strstr(path, "/.warren-") != NULL;
+}
+
 static unsigned search_guards(const struct changes_walk *k, const struct walk_names *e)
 {
 	unsigned guard = e->guard | (k->git ? GUARD_GIT : 0);
@@ -126,7 +133,7 @@ static unsigned search_guards(const struct changes_walk *k, const struct walk_na
 	    git_named_has(&k->filter.named, k->path,
 			  !e->upper || S_ISDIR(e->upper->st_mode)))
 		guard |= GUARD_GIT;
-	if (strncmp(k->path, ".warren-", strlen(".warren-")) == 0)
+	if (search_is_own(k->path))
 		guard |= GUARD_DEVICE;
 	if (!e->upper || stat_is_whiteout(e->upper))
 		return guard;

@@ -245,10 +245,11 @@ TEST(other_kinds_of_files_need_permission)
 	inside(w,
 	       "mkfifo fifo; mknod null c 1 3; chmod u+s a; ln -s /etc/passwd abs; "
 	       "ln -s ../x out; ln -s ../a in/up; ln -s ../../x in/out; ln -s a fine; "
-	       "ln -s fine/../../x tricky; echo guess >.env; rm -f .env; echo new >.env");
+	       "ln -s fine/../../x tricky; echo guess >.env; rm -f .env; echo new >.env; "
+	       "mkdir -p q/.warren-d/e; touch q/.warren-f q/.warren-d/e/f q/.warren q/x.warren-f");
 	STREQ(list(w, 0),
 	      "A# .env|X# a|A# abs|A# fifo|A fine|A# in/out|A in/up|A# null|A# "
-	      "out|A# tricky|");
+	      "out|A q/.warren|A# q/.warren-d/e/f|A# q/.warren-f|A q/x.warren-f|A# tricky|");
 	end();
 }
 
