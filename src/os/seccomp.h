@@ -38,7 +38,13 @@ int seccomp_load(struct warren_error *err) MUST_CHECK;
  */
 int seccomp_load_no_set_id(struct warren_error *err) MUST_CHECK;
 
-/* Put the calling thread under any filter; for the two functions above. */
+/*
+ * Put the calling thread under a filter with which it can start threads and execute a
+ * program, but start no process (seccomp_no_child.c).
+ */
+int seccomp_load_no_child(struct warren_error *err) MUST_CHECK;
+
+/* Put the calling thread under any filter; for the functions above. */
 int seccomp_load_program(const struct sock_fprog *prog,
 			 struct warren_error *err) MUST_CHECK;
 

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* git_run.c - start git with a clean environment */
+/*
+ * git_run.c - start git with a clean environment
+ *
+ * The configuration and the attributes of the project name commands that git would run,
+ * and a repository that the user has unpacked can be made so that git does. So git gets a
+ * filter with which it cannot start a process; the options and variables below only keep
+ * it from trying.
+ */
 #include "work/git_run.h"
 
 #include <errno.h>
@@ -8,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,6 +23,7 @@
 
 #include "base/fd.h"
 #include "base/strv.h"
+#include "os/seccomp.h"
 #include "os/sig.h"
 #include "work/files_internal.h"
 #include "work/git_confine.h"
@@ -93,6 +102,7 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 	AUTO_CLOSE int dir = c->own ? beneath_dir(w->dir_fd, "git", O_RDONLY)
 				    : fcntl(w->project_fd, F_DUPFD_CLOEXEC, 3);
 	struct stat st;
+	struct warren_error ignored;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	sig_reset();
@@ -105,6 +115,9 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 	if (geteuid() == 0 && st.st_uid != 0 &&
 	    (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
 	     setresuid(st.st_uid, st.st_uid, st.st_uid) < 0))
+		_exit(126);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    seccomp_load_no_child(&ignored) < 0)
 		_exit(126);
 	(void)close_range(3, ~0U, 0);
 	(void)execve(program, argv, env);
@@ -124,6 +137,8 @@ int git_start(const struct work *w, const struct git_command *c, struct warren_e
 		"GIT_TERMINAL_PROMPT=0",
 		"GIT_OPTIONAL_LOCKS=0",
 		"GIT_NO_REPLACE_OBJECTS=1",
+		"GIT_NO_LAZY_FETCH=1",
+		"GIT_ALLOW_PROTOCOL=",
 	};
 	const char *program;
 	pid_t pid;
@@ -133,16 +148,19 @@ int git_start(const struct work *w, const struct git_command *c, struct warren_e
 	if (r < 0)
 		return r;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(git_prefix); i++)
+	for (size_t i = 0; r == 0 && !c->program && i < ARRAY_SIZE(git_prefix); i++)
 		r = strv_add(&argv, git_prefix[i]);
 	for (const char *const *arg = c->argv; r == 0 && *arg; arg++)
 		r = strv_add(&argv, *arg);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(clean); i++)
 		r = strv_add(&env, clean[i]);
 	r = r < 0 ? r : strv_add(&env, confined || c->own ? "GIT_DIR=." : "GIT_DIR=.git");
+	/* Not what core.worktree says. */
+	if (r == 0 && !confined && !c->own)
+		r = strv_add(&env, "GIT_WORK_TREE=.");
 	if (r < 0)
 		return error_errno(err, -r, "start git");
-	program = git_program();
+	program = c->program ? c->program : git_program();
 	pid = confined ? git_confine_fork() : fork();
 	if (pid == 0)
 		git_child(w, c, &confine, program, argv, env);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * git_run.h - run git in the user's repository, without hooks
+ * git_run.h - run git in the user's repository, which cannot start other programs
  *
  * The configuration of the system and of the user is not read, that of the repository is.
  * The program is /usr/local/bin/git or the system's; its memory and processor time are
@@ -15,6 +15,7 @@
 
 struct git_command {
 	const char *const *argv; /* without "git" */
+	const char *program;     /* NULL: git; a test runs another one in its place */
 	bool own; /* in <work>/git, and not in the repository of the project */
 	/* It reads objects of the sandbox: as root, git is confined (git_confine.h). */
 	bool hostile;
