@@ -372,10 +372,11 @@ int setup_inputs_sum(struct sha256 *h, int project_fd, const struct setup_plan *
 	if (r == 0 && !(w->what & SETUP_READS_ALL) && p->lists)
 		r = walk_lists(w, p->lists);
 	if (r == -E2BIG || r == -ELOOP || r == -EFBIG)
-		return error_set(err, -r,
-				 "the project is too large or too deep to notice every "
-				 "change that its setup depends on: name the files in "
-				 "warren.yaml (steps: files), or use --no-setup");
+		return error_set(
+			err, -r,
+			"the project is too large or too deep to notice every "
+			"change that its setup depends on: name the files in "
+			"warren.yaml (steps: files), or use 'warren work --no-setup'");
 	if (r < 0)
 		return error_errno(err, -r, "inspect the files of the project: %s",
 				   w->path);

@@ -250,7 +250,7 @@ static int key_add_file(struct sha256 *h, int project_fd, const char *path,
 		if (size > SETUP_FILE_MAX)
 			return error_set(err, EFBIG,
 					 "%s is larger than 64 MiB; it determines the "
-					 "setup (use --no-setup)",
+					 "setup (use 'warren work --no-setup')",
 					 path);
 		sha256_add(h, data, (size_t)n);
 	}

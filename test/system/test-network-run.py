@@ -18,6 +18,7 @@ from checks import (BUILD, ROOT, Skip, WARREN, be_alone, check_isolated, eq, nee
                     run_tests, test, tests, warren)
 from cli_world import and_nothing_left, finish, is_alive, run, run_json  # noqa: E402
 import egress_world as ew  # noqa: E402
+from setup_world import World, put  # noqa: E402
 
 UID = 53000 + os.getpid() % 1000  # an ordinary user that no other test uses
 UNPRIVILEGED = 65534
@@ -156,6 +157,59 @@ def learn_prints_a_policy_that_suffices():
     eq(run(*options, *command, *hosts), b"helHTT")
     p = warren("run", *options[:2], *command, *hosts)
     ok(p.stdout == b"hel" and b"denied: no rule allows b.example" in p.stderr, f"{p}")
+
+
+# --------------------------------------------------------------------------------- setups
+
+
+def denied_options(text):
+    """The options that a message about denied requests names, if it names some."""
+    said = text.decode().splitlines()
+    at = [i for i, line in enumerate(said) if "the network policy denied" in line]
+    return " ".join(line for line in said[at[0]:] if line.startswith("--allow ")).split() if at else []
+
+
+FETCH = "bash -c 'exec 3<>/dev/tcp/a.example/80 && printf \"GET / HTTP/1.1\\r\\nHost: a.example\\r\\n\\r\\n\" >&3 && head -c 12 <&3 | grep 200'"
+
+
+@test
+def what_a_setup_was_denied_is_named_and_can_be_allowed():
+    with World() as w:
+        put(w.project, {"warren.yaml": f"steps:\n  - run: |\n      {FETCH}\n    files: [dep]\n", "dep": "1\n"})
+        for words in (("setup",), ("work", "--no-sync", "--", "true")):
+            put(w.project, {"dep": f"{words}\n"})
+            p = w.run(*words, status=125)
+            eq(denied_options(p.stderr), ["--allow", "a.example"], f"{p.stderr}")
+            ok(b"'warren work --no-setup' starts without it" in p.stderr, f"{p.stderr}")
+            eq(denied_options(w.run(words[0], "-q", *words[1:], status=125).stderr), [], "--quiet")
+            p = w.run(words[0], *denied_options(p.stderr), *words[1:])
+            ok(b"denied" not in p.stderr, f"{p.stderr}")
+            # The result is found without these options.
+            ok(w.setup().endswith("ready"), "the key")
+        put(w.project, {"dep": "2\n"})
+        ok(w.setup("--network", "web").endswith("created"), "--network")
+        put(w.project, {"dep": "3\n"})
+        w.run("work", "--network", "web", "--no-sync", "--", "true", status=125)  # this is for the command
+        eq(w.run("setup", "--network", "web", "--deny", "a.example", status=125).stdout, b"")
+        w.run("setup", "--deny", "a.example", status=125)
+        # A step that succeeds without the network needs no message.
+        put(w.project, {"warren.yaml": f"steps:\n  - run: |\n      {FETCH} || true\n"})
+        eq(denied_options(w.run("setup").stderr), [])
+
+
+@test
+def what_the_build_of_an_image_was_denied_can_be_allowed():
+    with World() as w:
+        put(w.project, {".devcontainer/devcontainer.json": '{"build": {"dockerfile": "Dockerfile", "context": ".."}}', "fetch": "true\n",
+                        ".devcontainer/Dockerfile": "FROM host\nCOPY fetch /srv/fetch\nRUN bash /srv/fetch\n"})
+        w.run("setup")
+        # It is built again quietly, but a failure is explained.
+        put(w.project, {"fetch": f"{FETCH}\n"})
+        p = w.run("setup", status=125)
+        eq(denied_options(p.stderr), ["--allow", "a.example"], f"{p.stderr}")
+        w.run("setup", "--allow", "b.example", "--allow", "[::1]:80", status=125)
+        w.run("setup", *denied_options(p.stderr), "--deny", "a.example:80", status=125)
+        w.run("setup", *denied_options(p.stderr))
 
 
 # ------------------------------------------------------------------------------- process

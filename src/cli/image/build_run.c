@@ -30,6 +30,7 @@ struct run_work {
 	char **env;
 	char tail[RUN_TAIL];
 	size_t n_tail;
+	bool failed; /* the command: the reason is shown even if the build is quiet */
 };
 
 /* -------------------------------------------------------------------- output */
@@ -180,7 +181,10 @@ static int build_run_execute(struct run_work *w, struct warren_error *err)
 
 	if (r == 0)
 		r = build_run_attend(w, &res, err);
-	return r < 0 ? r : build_run_judge(w, &res, err);
+	if (r >= 0)
+		r = build_run_judge(w, &res, err);
+	w->failed = r < 0;
+	return r;
 }
 
 static void build_run_work_done(struct run_work *w)
@@ -193,7 +197,7 @@ static void build_run_work_done(struct run_work *w)
 	w->sb = NULL;
 	run_network_close(&w->network);
 	run_network_say(&w->network, image_build.name,
-			w->step->b->o->quiet || w->step->b->request);
+			(w->step->b->o->quiet && !w->failed) || w->step->b->request);
 	run_network_done(&w->network);
 	build_mounts_done(&w->mounts);
 	(void)strv_free(w->env);

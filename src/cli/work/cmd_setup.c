@@ -56,6 +56,11 @@ static const struct opt setup_table[] = {
 	{ NULL, "env", 'e', "NAME[=VALUE]", "DEBUG=1",
 	  "set ${localEnv:NAME} in devcontainer.json", value_env, FIELD(run.env_option) },
 	{ NULL, OPT_QUIET("print no messages of Warren except errors", FIELD(run.quiet)) },
+	{ "Network of the steps", "network", 0, "NETWORK", "packages,git",
+	  "packages (the default), git, web, learn, loopback, none",
+	  value_network, FIELD(run.network.mode) },
+	{ NULL, OPT_ALLOW(FIELD(run.network.rules)) },
+	{ NULL, OPT_DENY(FIELD(run.network.rules)) },
 	{ "Computer", OPT_IMAGE("python:3.12", "use this image instead of the project's",
 		FIELD(run.image)) },
 	{ NULL, OPT_PULL(FIELD(run.pull)) },
@@ -155,6 +160,10 @@ static int cmd_setup(int argc, char **argv)
 	if (verb)
 		return verb->run(argc - 1, argv + 1);
 	if (command_operands(&work_setup, argc, argv, &o, 0, 1, &operands, &status)) {
+		/* So that --deny has something to deny. */
+		if (!o.run.network.mode &&
+		    o.run.network.rules.allow.n + o.run.network.rules.deny.n > 0)
+			o.run.network.mode = "packages";
 		if (run_options_finish(&o.run, &err) < 0 ||
 		    (status = setup_project(&o, operands[0] ? operands[0] : ".", &err)) <
 			    0)
@@ -170,8 +179,9 @@ const struct command work_setup = {
 	.summary = "Prepare a project for work, and manage the results.",
 	.about =
 		"PATH is the directory of the project (default: the current one). Runs the steps that\n"
-		"'warren detect' shows, in a sandbox that reaches only package registries, and keeps\n"
-		"the result, which 'warren work' uses. If there is a result already, nothing is run.\n\n"
+		"'warren detect' shows, in a sandbox that reaches only package registries and what\n"
+		"--allow names, and keeps the result, which 'warren work' uses. If there is a result\n"
+		"already, nothing is run.\n\n"
 		"warren setup ls [--json]        list the results\n"
 		"warren setup show KEY [--json]  show one of them\n"
 		"warren setup rm KEY...          remove them (--all: all that are not in use)\n",

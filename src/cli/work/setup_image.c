@@ -228,8 +228,30 @@ static int image_build_layer(int project_fd, const char *context, const char *hi
 	return 1;
 }
 
+/* Add the rules of the user as the options that they come from: for a host, or a port. */
+static int image_build_rules(char ***argv, const char *option, const struct rules *rules)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < rules->n; i++) {
+		const struct rule *rule = &rules->list[i];
+		char host[HOST_TEXT_SIZE], text[HOST_TEXT_SIZE + 16];
+		bool brackets;
+
+		host_text(&rule->host, host);
+		brackets = rule->n_ports && strchr(host, ':');
+		if (rule->n_ports)
+			(void)snprintf(text, sizeof(text), "%s%s%s:%u",
+				       brackets ? "[" : "", host, brackets ? "]" : "",
+				       rule->ports[0].low);
+		r = image_build_add(argv, option, rule->n_ports ? text : host);
+	}
+	return r;
+}
+
 static int image_build_argv(int project_fd, const struct setup_build *b, const char *name,
-			    const char *hide, bool quiet, char ***argv)
+			    const char *hide, const struct run_options *o,
+			    const char *network, bool quiet, char ***argv)
 {
 	AUTO_FREE char *layer = NULL;
 	/* Links may not lead out of the project: the build reads with the user's rights.
@@ -249,7 +271,11 @@ static int image_build_argv(int project_fd, const struct setup_build *b, const c
 	if (r == 0)
 		r = image_build_add(argv, "--tag", name);
 	if (r == 0)
-		r = image_build_add(argv, "--network", "packages");
+		r = image_build_add(argv, "--network", network);
+	if (r == 0)
+		r = image_build_rules(argv, "--allow", &o->network.rules.allow);
+	if (r == 0)
+		r = image_build_rules(argv, "--deny", &o->network.rules.deny);
 	if (r == 0 && b->target)
 		r = image_build_add(argv, "--target", b->target);
 	for (char **v = b->args; r == 0 && v && *v; v++)
@@ -295,8 +321,10 @@ static int image_build_run(char **argv, bool quiet, struct warren_error *err)
 }
 
 int setup_image_build(int project_fd, const char *project, const struct setup_build *b,
-		      const char *hide, bool quiet, char **ret, struct warren_error *err)
+		      const char *hide, const struct run_options *o, const char *network,
+		      char **ret, struct warren_error *err)
 {
+	bool quiet = o->quiet;
 	AUTO_FREE char *name = NULL;
 	char AUTO_STRV **argv = NULL;
 	struct warren_error missing = WARREN_ERROR_INIT;
@@ -310,7 +338,7 @@ int setup_image_build(int project_fd, const char *project, const struct setup_bu
 		setup_image_done(&image);
 		quiet = true;
 	}
-	r = image_build_argv(project_fd, b, name, hide, quiet, &argv);
+	r = image_build_argv(project_fd, b, name, hide, o, network, quiet, &argv);
 	if (r < 0)
 		return error_errno(err, -r, "build the image from %s in '%s'",
 				   b->dockerfile, b->context);

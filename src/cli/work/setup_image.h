@@ -26,11 +26,12 @@ void setup_image_done(struct setup_image *i);
 
 /*
  * Build the image of a plan; steps that were built before are in the cache. @hide is the
- * layer that hides files of the project (work/hide.h), or NULL. *@ret is the image's
+ * layer that hides files of the project (work/hide.h), or NULL. Of @o, the rules of the
+ * network and .quiet are used; @network is its mode. *@ret is the image's
  * name, which the caller frees.
  */
 int setup_image_build(int project_fd, const char *project, const struct setup_build *b,
-		      const char *hide, bool quiet, char **ret,
-		      struct warren_error *err) MUST_CHECK;
+		      const char *hide, const struct run_options *o, const char *network,
+		      char **ret, struct warren_error *err) MUST_CHECK;
 
 #endif /* CLI_WORK_SETUP_IMAGE_H */

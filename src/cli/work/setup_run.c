@@ -46,6 +46,13 @@ static char *ready_choose(const char *given, const char *planned)
 	return text ? strdup(text) : NULL;
 }
 
+const char *setup_ready_network(const struct setup_ready_options *o)
+{
+	const char *given = o->options->network.mode;
+
+	return given && !o->starts ? given : "packages";
+}
+
 /* Decide on the image; one that is missing is built or pulled. */
 static int ready_image(const struct setup_ready_options *o, struct setup_ready *r,
 		       struct setup_image *image, struct warren_error *err)
@@ -56,7 +63,8 @@ static int ready_image(const struct setup_ready_options *o, struct setup_ready *
 		r->image = ready_choose(o->options->image, r->plan.image);
 	else
 		failed = setup_image_build(o->project_fd, o->project, &r->plan.build,
-					   o->hide, o->options->quiet, &r->image, err);
+					   o->hide, o->options, setup_ready_network(o),
+					   &r->image, err);
 	return failed < 0 ? failed : setup_image_get(o->options, r->image, image, err);
 }
 

@@ -11,9 +11,10 @@
  *	    .below_layers below it ...
  *	setup_ready_done(&ready);	after the sandbox has ended
  *
- * The steps run in a separate sandbox, with the capability `packages` alone and without
- * the variables of the user. If the layers exist, only the files that determine them are
- * read. Two processes that need the same layers wait for each other.
+ * The steps run in a separate sandbox, with the capability `packages`, what the user
+ *allows or denies, and without the variables of the user. If the layers exist, only the
+ *files that determine them are read. Two processes that need the same layers wait for
+ *each other.
  */
 #ifndef CLI_WORK_SETUP_RUN_H
 #define CLI_WORK_SETUP_RUN_H
@@ -28,8 +29,9 @@ struct setup_ready_options {
 	int project_fd;
 	/*
 	 * Image, user, workdir and limits that the user gave take precedence over those
-	 * of the project; variables of -e fill ${localEnv:NAME}. Checked by
-	 * run_options_finish().
+	 * of the project; variables of -e fill ${localEnv:NAME}; --allow and --deny apply
+	 * to the steps, too; so does --network, unless it is that of a command. Checked
+	 * by run_options_finish().
 	 */
 	const struct run_options *options;
 	/* The layer over the project that hides files, and work_record.hidden; NULL:
@@ -74,6 +76,8 @@ struct setup_ready {
 int setup_ready(const struct setup_ready_options *o, struct setup_ready *ret,
 		struct warren_error *err) MUST_CHECK;
 void setup_ready_done(struct setup_ready *r);
+/* The value of --network for the steps. */
+const char *setup_ready_network(const struct setup_ready_options *o);
 
 /*
  * Return a script for /bin/sh that runs the steps of each start (postStartCommand), and

@@ -260,11 +260,12 @@ static int step_run(struct setup_work *w, struct work_sandbox *sb, struct run_op
 	} else if (r == 0) {
 		step_say(s, "  failed:\n");
 		step_show_tail(s);
-		r = error_set(
-			err, EIO,
-			"setup: %s'%.200s' failed with status %d; start without it with "
-			"--no-setup",
-			s->what, s->label, status);
+		r = error_set(err, EIO,
+			      "setup: %s'%.200s' failed with status %d; 'warren work "
+			      "--no-setup' starts without it",
+			      s->what, s->label, status);
+		if (!w->o->options->quiet)
+			work_sandbox_say_denied(sb);
 		step_offer_shell(w, sb, o);
 	}
 	free(s);
@@ -284,7 +285,8 @@ static int setup_steps_options(const struct setup_work *w, struct run_options *o
 	o->user = w->ready->user;
 	o->workdir = w->ready->workdir;
 	o->quiet = true;
-	o->network.mode = "packages";
+	o->network.mode = setup_ready_network(w->o);
+	o->network.rules = given->network.rules; /* borrowed */
 	(void)memcpy(o->limits, given->limits, sizeof(o->limits));
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(step_env); i++)
 		r = env_list_add(&o->env, step_env[i], err);

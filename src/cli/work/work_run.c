@@ -32,6 +32,7 @@ struct work_sandbox {
 	struct run_network network;
 	struct run_io io;
 	struct forward_ports *ports;
+	bool say_denied;
 };
 
 static int work_sandbox_make(struct work_sandbox *s, struct warren_error *err)
@@ -233,6 +234,11 @@ int work_sandbox_signal(const struct work_sandbox *s, bool *ret_killed)
 	return s->signal;
 }
 
+void work_sandbox_say_denied(struct work_sandbox *s)
+{
+	s->say_denied = true;
+}
+
 struct work_sandbox *work_sandbox_close(struct work_sandbox *s)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
@@ -249,7 +255,7 @@ struct work_sandbox *work_sandbox_close(struct work_sandbox *s)
 		(void)run_io_drain(&s->io);
 	tty_restore();
 	run_network_close(&s->network);
-	run_network_say(&s->network, s->o.command, s->o.options->quiet);
+	run_network_say(&s->network, s->o.command, s->o.options->quiet && !s->say_denied);
 	run_io_done(&s->io);
 	run_network_done(&s->network);
 	s->w = warren_close(s->w);

@@ -72,6 +72,8 @@ int work_sandbox_exec(struct work_sandbox *sb, const struct work_exec *spec,
  * *@ret_killed: the command did not end after it in time, and was killed.
  */
 int work_sandbox_signal(const struct work_sandbox *sb, bool *ret_killed);
+/* Let work_sandbox_close() report what the network policy denied, even if .quiet. */
+void work_sandbox_say_denied(struct work_sandbox *sb);
 /*
  * Destroy the sandbox, deliver what is left of its output, report what its network policy
  * denied, and let signals arrive again. Accepts NULL; returns NULL.
