@@ -87,7 +87,7 @@ static int finish_discard_stage(struct work *w)
 
 	if (w->project_fd < 0)
 		return 0;
-	stage_name(w, name);
+	stage_name(w->id, name);
 	(void)snprintf(trash, sizeof(trash), "trash/originals-%d", (int)getpid());
 	return renameat(w->project_fd, name, w->dir_fd, trash) == 0 ? 0 : stage_remove(w);
 }
@@ -267,7 +267,7 @@ int accept_recover(struct work *w, struct warren_error *err)
 	r = recover_read(w, "journal", &ops, err);
 	if (r < 0)
 		return r;
-	stage_name(w, name);
+	stage_name(w->id, name);
 	staging = stage_open(w);
 	/* Without a staging directory, there is nothing to undo: the accept had ended. */
 	if (r > 0 && staging != -ENOENT) {

@@ -53,7 +53,7 @@ int stage_begin(struct accept *a, struct warren_error *err);
 int stage_open(struct work *w);
 /* Remove the staging directory, if there is one. */
 int stage_remove(struct work *w);
-void stage_name(const struct work *w, char ret[ID_LEN + 16]);
+void stage_name(const char *id, char ret[ID_LEN + 16]);
 
 /* What a staged file is made from. */
 struct stage_source {

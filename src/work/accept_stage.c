@@ -17,9 +17,9 @@
 	16 /* with more files, the whole filesystem is written to disk \
 	    */
 
-void stage_name(const struct work *w, char ret[ID_LEN + 16])
+void stage_name(const char *id, char ret[ID_LEN + 16])
 {
-	(void)snprintf(ret, ID_LEN + 16, ".warren-%s", w->id);
+	(void)snprintf(ret, ID_LEN + 16, ".warren-%s", id);
 }
 
 int stage_remove(struct work *w)
@@ -27,7 +27,7 @@ int stage_remove(struct work *w)
 	char name[ID_LEN + 16];
 	struct stat st;
 
-	stage_name(w, name);
+	stage_name(w->id, name);
 	if (w->project_fd < 0 ||
 	    fstatat(w->project_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
@@ -40,7 +40,7 @@ int stage_open(struct work *w)
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
 
-	stage_name(w, name);
+	stage_name(w->id, name);
 	fd = beneath_dir(w->project_fd, name, O_RDONLY);
 	if (fd < 0)
 		return fd;
@@ -57,7 +57,7 @@ int stage_begin(struct accept *a, struct warren_error *err)
 {
 	int r = stage_remove(a->w);
 
-	stage_name(a->w, a->staging_name);
+	stage_name(a->w->id, a->staging_name);
 	if (r == 0 && mkdirat(a->w->project_fd, a->staging_name, 0700) < 0)
 		r = -errno;
 	accept_step("staging");

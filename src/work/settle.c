@@ -3,15 +3,17 @@
  * settle.c - complete or undo the accepts that were interrupted in a project
  *
  * As long as there is a journal, the project may be half changed: then neither the user
- * nor a sandbox may see it. It can be that of any work on the same project, or on a
- * directory above or below it. While an accept is in progress, its work is locked; so a
- * journal of a work that is not locked is one that was left behind.
+ * nor a sandbox may see it. Before that, a directory with new files may have been left.
+ * It can be that of any work on the same project, or on a directory above or below it.
+ * While an accept is in progress, its work is locked; so a journal of a work that is not
+ * locked is one that was left behind.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "work/accept_internal.h"
 #include "work/files_internal.h"
 #include "work/record.h"
 #include "work/work_internal.h"
@@ -39,6 +41,15 @@ static bool settle_has_journal(int works, const char *id)
 		if (faccessat(dir, names[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			return true;
 	return false;
+}
+
+/* Without a journal, nothing in the project has changed, but the new files are there. */
+static bool settle_has_stage(int project, const char *id)
+{
+	char name[ID_LEN + 16];
+
+	stage_name(id, name);
+	return faccessat(project, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* Is the work's project @project, or does one of them contain the other? */
@@ -101,7 +112,8 @@ int works_settle(const char *project, const char *except, struct warren_error *e
 	reader->fd = works;
 	while ((r = dir_next(reader, &e)) > 0) {
 		if (!id_valid(e->name) || (except && strcmp(e->name, except) == 0) ||
-		    !settle_has_journal(works, e->name) ||
+		    (!settle_has_journal(works, e->name) &&
+		     !settle_has_stage(fd, e->name)) ||
 		    !settle_concerns(works, e->name, project, fd))
 			continue;
 		r = settle_one(works, e->name, err);

@@ -93,6 +93,23 @@ def an_accept_of_another_process_is_waited_for_or_named():
                 accept.kill()
 
 
+@test
+@needs_root
+def an_accept_that_was_killed_before_it_changed_anything_leaves_nothing():
+    for command in (("diff",), ("detect",), ("setup", "-q"), ("work", "--no-setup", "--no-sync", "--", "ls", "-A")):
+        with project() as p:
+            p.put("a", b"1\n")
+            wid = p.work("echo 2 >a")
+            for name in (wid, "aaaaaaaaaaaa"):
+                os.mkdir(f"{p.path}/.warren-{name}", 0o700)
+                p.put(f".warren-{name}/new", b"2\n")
+            out = subprocess.run([WARREN, *command], cwd=p.path, env=p.env, capture_output=True, check=False).stdout
+            eq((sorted(os.listdir(p.path)), p.get("a")), ([".warren-aaaaaaaaaaaa", "a"], b"1\n"), f"{command}: control: others stay")
+            ok(wid.encode() not in out or command == ("diff",), f"{command}: {out}")
+            p.warren("accept", wid)
+            eq(p.get("a"), b"2\n")
+
+
 LINES = b"".join(b"%d\n" % i for i in range(1, 61))
 
 
