@@ -6,6 +6,7 @@ A test is a function; its name says what must be true. A failed check raises an 
 import atexit
 import contextlib
 import ctypes
+import errno
 import functools
 import glob
 import hashlib
@@ -78,12 +79,19 @@ def noise(n, seed="x"):
 
 
 def remove_tree(path):
-    """Removes a directory in which Warren may still be removing files in the background."""
+    """
+    Removes a directory in which Warren may still be removing files in the background: they can vanish at any time, and
+    directories of a deep tree can appear in those above.
+    """
     def failed(_call, _path, info):
-        if not isinstance(info[1], FileNotFoundError):
+        if not isinstance(info[1], FileNotFoundError) and getattr(info[1], "errno", 0) != errno.ENOTEMPTY:
             raise info[1]
 
-    shutil.rmtree(path, onerror=failed)
+    deadline = time.monotonic() + 30
+    while os.path.lexists(path) and time.monotonic() < deadline:
+        shutil.rmtree(path, onerror=failed)
+    if os.path.lexists(path):
+        shutil.rmtree(path)
 
 
 @contextlib.contextmanager

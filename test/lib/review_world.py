@@ -2,10 +2,9 @@
 """review_world.py - a project, and works whose changes are made by scripts instead of sandboxes"""
 import contextlib
 import os
-import shutil
 import subprocess
 
-from checks import BUILD, WARREN, eq, ok, scratch
+from checks import BUILD, WARREN, eq, ok, remove_tree, scratch
 from terminal import Terminal
 
 DRIVE = os.path.join(BUILD, "test/work_drive")
@@ -70,21 +69,13 @@ class Project:
         return [name for name in os.listdir(path) if name[0] != "."] if os.path.isdir(path) else []
 
 
-def remove_state(path):
-    """Another process may still be removing the files of a work that has ended, so they can vanish at any time."""
-    for _ in range(100):
-        with contextlib.suppress(FileNotFoundError):
-            return shutil.rmtree(path)
-    return shutil.rmtree(path)
-
-
 @contextlib.contextmanager
 def project():
     with scratch() as d:
         try:
             yield Project(d)
         finally:
-            remove_state(f"{d}/state")
+            remove_tree(f"{d}/state")
 
 
 def tree(top):
