@@ -157,7 +157,8 @@ static int work_check_name(const char *name, struct warren_error *err)
 		return error_set(
 			err, EINVAL,
 			"'%s' cannot be the name of a work: use up to %d letters, "
-			"digits, '.', '_' and '-', beginning with a letter or digit",
+			"digits, '.', '_' and '-', with a letter or digit first, no "
+			"'..', and no '.' or '.lock' at the end",
 			name, WORK_NAME_MAX);
 	r = works_list(NULL, &all, err);
 	for (size_t i = 0; r == 0 && i < all.n; i++)

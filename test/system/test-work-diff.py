@@ -286,6 +286,23 @@ def the_project_of_a_work_cannot_deceive():
 
 @test
 @needs_root
+def works_are_listed_and_removed():
+    with project() as p:
+        ids = [p.work("echo 2 >a", name=name) for name in ("one", "two", "three")]
+        rows = [line.split() for line in p.warren("work", "--list").stdout.decode().splitlines()]
+        eq(rows[0], ["WORK", "STATE", "MODE", "NAME", "ENDED", "PROJECT"])
+        eq({(r[0], r[1], r[3], r[-1]) for r in rows[1:]}, {(i, "kept", n, p.path) for i, n in zip(ids, ("one", "two", "three"))})
+        found = [json.loads(line) for line in p.warren("work", "--list", "--json").stdout.splitlines()]
+        eq({(w["id"], w["name"], w["project"], w["running"]) for w in found}, {(i, n, p.path, False) for i, n in zip(ids, ("one", "two", "three"))})
+        ok(b"--list" in p.warren("work", "--json", "--", "true", status=125).stderr, "of one work, there is no JSON")
+        out = p.warren("work", "--remove", "one", "nosuch", ids[2], status=125)
+        eq((out.stdout.decode().split(), p.works()), ([ids[0], ids[2]], [ids[1]]))
+        ok(b"no work 'nosuch'" in out.stderr, out)
+        eq(p.warren("work", "-q", "--remove", "two").stdout, b"")
+
+
+@test
+@needs_root
 def the_work_is_found_or_the_error_says_why():
     with project() as p:
         p.put("sub/a", b"1\n")
@@ -302,6 +319,27 @@ def the_work_is_found_or_the_error_says_why():
         ok(b"no service at unix:/nonexistent/socket" in service, service)
         both = p.warren("diff", "--stat", "--json", status=125).stderr
         ok(b"--stat" in both and b"--json" in both, both)
+
+
+@test
+@needs_root
+def paths_need_no_work_before_them_if_there_is_only_one():
+    with project() as p:
+        for name in ("a", "src/b", "w"):
+            p.put(name, b"1\n")
+        p.env["WARREN_HOST"] = "unix:/nonexistent/socket"
+        p.work("echo 2 >a; echo 2 >src/b; echo 2 >src/new; rm w; echo 2 >x", name="w")
+        names = [p.warren("diff", "--name-only", *words).stdout for words in (("src",), ("--", "src"), ("a", "src/new"), ("w", "a"), ("w",))]
+        eq(names, [b"src/b\nsrc/new\n", b"src/b\nsrc/new\n", b"a\nsrc/new\n", b"a\n", b"a\nsrc/b\nsrc/new\nw\nx\n"],
+           "'w' is the work, not the file")
+        eq(p.warren("diff", "--name-only", "b", "new", cwd=f"{p.path}/src").stdout, b"src/b\nsrc/new\n")
+        ok(b"no service" in p.warren("diff", "y", status=125).stderr, "control: neither a work nor a path")
+        ok(b"there is no work 'y'" in p.warren("accept", "y", status=125).stderr, "the same for accept")
+        p.warren("accept", "x")
+        p.warren("reject", "src/new")
+        eq((p.get("x"), p.get("a"), p.warren("diff", "--name-only").stdout), (b"2\n", b"1\n", b"a\nsrc/b\nw\n"))
+        p.work("echo 3 >a", name="other")
+        ok(b"there is no work 'a'" in p.warren("accept", "a", status=125).stderr, "there are two works")
 
 
 @test

@@ -190,14 +190,16 @@ static int decide_open(const struct command *cmd, char **words, struct decide_op
 		       struct work **ret)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
+	char **paths;
+	const char *id = select_words(words, &paths);
 
-	o->wanted.paths = words[0] ? words + 1 : words;
+	o->wanted.paths = paths;
 	if ((o->as_commits || o->wanted.patch.path) && o->wanted.paths[0]) {
 		(void)error_set(&err, EINVAL, "%s takes no paths",
 				o->as_commits ? "--as-commits" : "--patch");
 		return decide_fail(cmd, &err);
 	}
-	if (select_work(words[0], true, ret, &err) < 0)
+	if (select_work(id, true, ret, &err) < 0)
 		return decide_fail(cmd, &err);
 	return 0;
 }

@@ -110,7 +110,7 @@ static int diff_print(struct work *w, const struct changes *changes,
 }
 
 /* Return the work or sandbox that is named: the first word that is not an option. */
-static const char *diff_subject(int argc, char **argv)
+static char *diff_subject(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
 		if (strcmp(argv[i], "--") == 0)
@@ -138,24 +138,27 @@ static bool diff_is_of_work(int argc, char **argv)
 
 static int cmd_diff(int argc, char **argv)
 {
-	const char *subject = diff_subject(argc, argv);
+	char *subject = diff_subject(argc, argv);
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_CHANGES struct changes changes = { 0 };
 	AUTO_PATHS struct input_paths paths = { 0 };
 	AUTO_WORK struct work *w = NULL;
 	struct diff_options o = { 0 };
-	char **words = NULL;
+	char **words = NULL, **named;
+	const char *id;
 	int status = 0, r;
 	unsigned flags;
 
-	if (subject && !work_exists(subject) && !diff_is_of_work(argc, argv))
+	if (subject && !diff_is_of_work(argc, argv) &&
+	    select_words((char *[]){ subject, NULL }, &named) && !work_exists(subject))
 		return forward_client(argv);
 	if (!command_operands(&work_diff, argc, argv, &o, 0, 0, &words, &status))
 		return status;
 	flags = (o.ignored ? CHANGES_EXPAND : 0) | (o.stat || o.json ? CHANGES_LINES : 0);
-	r = select_work(words[0], false, &w, &err);
+	id = select_words(words, &named);
+	r = select_work(id, false, &w, &err);
 	if (r == 0)
-		r = input_paths(&o.paths_from, words[0] ? words + 1 : NULL, &paths, &err);
+		r = input_paths(&o.paths_from, *named ? named : NULL, &paths, &err);
 	if (r == 0)
 		r = select_changes(w, paths.v, flags, &changes, &err);
 	if (r == 0)
@@ -179,7 +182,7 @@ const struct command work_diff = {
 	.summary = "Show what was changed in a work or a sandbox.",
 	.about =
 		"WORK is the id or name of a work (see 'warren work'); by default, the only one of the\n"
-		"current directory. The changes at the paths, or all changes, are shown as 'git diff'\n"
+		"current directory, so that 'warren diff src' works there. The changes at the paths, or all changes, are shown as 'git diff'\n"
 		"shows them. On a terminal, $PAGER shows them (default: less).\n\n"
 		"  warren diff [--json] SANDBOX [SNAPSHOT]\n\n"
 		"lists the files that were changed in a sandbox of the service, compared with its\n"

@@ -221,20 +221,42 @@ static void setup_layer_json(const struct setup_layer *l, struct buf *out)
 	buf_puts(out, "\n");
 }
 
-static void setup_layer_line(const struct setup_layer *l, struct buf *out)
+/* Print the text, and blanks up to the width @wide of its column. */
+static void setup_put_column(struct buf *out, const char *text, size_t wide)
 {
+	const size_t before = out->len;
+
+	setup_print_text(out, text);
+	buf_printf(out, "%*s",
+		   out->len - before < wide ? (int)(wide - (out->len - before)) : 0, "");
+	buf_puts(out, "  ");
+}
+
+/* The columns are as wide as their longest texts, up to 40 characters. */
+static void setup_print_table(const struct setup_layer *v, size_t n, struct buf *out)
+{
+	size_t image = strlen("IMAGE"), project = strlen("PROJECT");
 	char ago[HUMAN_MAX];
 
-	buf_printf(out, "%-12.*s  %-14s  ", SHORT_KEY, l->key,
-		   human_ago((time_t)(l->created_ms / 1000), time(NULL), ago));
-	setup_print_text(out, l->image);
-	buf_puts(out, "  ");
-	setup_print_text(out, l->project);
-	for (char **v = l->steps; v && *v; v++) {
-		buf_puts(out, v == l->steps ? "  " : "; ");
-		setup_print_text(out, *v);
+	for (size_t i = 0; i < n; i++) {
+		size_t a = strnlen(v[i].image, 40), b = strnlen(v[i].project, 40);
+
+		image = a > image ? a : image;
+		project = b > project ? b : project;
 	}
-	buf_puts(out, "\n");
+	buf_printf(out, "%-12s  %-14s  %-*s  %-*s  STEPS\n", "KEY", "CREATED", (int)image,
+		   "IMAGE", (int)project, "PROJECT");
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(out, "%-12.*s  %-14s  ", SHORT_KEY, v[i].key,
+			   human_ago((time_t)(v[i].created_ms / 1000), time(NULL), ago));
+		setup_put_column(out, v[i].image, image);
+		setup_put_column(out, v[i].project, project);
+		for (char **step = v[i].steps; step && *step; step++) {
+			buf_puts(out, step == v[i].steps ? "" : "; ");
+			setup_print_text(out, *step);
+		}
+		buf_puts(out, "\n");
+	}
 }
 
 static int cmd_setup_ls(int argc, char **argv)
@@ -259,9 +281,9 @@ static int cmd_setup_ls(int argc, char **argv)
 		return setup_fail(&setup_ls, &err);
 	buf_puts(&out, "");
 	if (!o.json && n > 0)
-		buf_puts(&out, "KEY           CREATED         IMAGE  PROJECT  STEPS\n");
-	for (size_t i = 0; i < n; i++)
-		(o.json ? setup_layer_json : setup_layer_line)(&v[i], &out);
+		setup_print_table(v, n, &out);
+	for (size_t i = 0; o.json && i < n; i++)
+		setup_layer_json(&v[i], &out);
 	setup_store_list_done(v, n);
 	return message_print(setup_ls.name, &out);
 }

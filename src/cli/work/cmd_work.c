@@ -538,9 +538,13 @@ static int cmd_work(int argc, char **argv)
 	o->interactive = true;
 	o->tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	name = TAKE_PTR(o->name); /* that of the work, not of a sandbox of the service */
-	if (job.options.list || job.options.remove)
-		status = job.options.list ? work_list_print()
-					  : work_list_remove(job.options.remove);
+	if (job.options.list && argv[first]) {
+		(void)error_set(&err, EINVAL, "--list takes no operands");
+		status = work_job_fail(&err, STATUS_FAILED);
+	} else if (job.options.list || job.options.remove)
+		status = job.options.list ? work_list_print(job.options.json)
+					  : work_list_remove(job.options.remove,
+							     argv + first, o->quiet);
 	else if (work_job_operands(&job, argv, argc, first, &err) < 0 ||
 		 run_options_finish(o, &err) < 0)
 		status = work_job_fail(&err, STATUS_FAILED);

@@ -19,6 +19,7 @@
 #include "cli/work/decide.h"
 #include "cli/work/select.h"
 #include "cli/work/show.h"
+#include "cli/work/work_list.h"
 
 /* The maximum size of an answer, in bytes. */
 #define REQUEST_MAX ((size_t)256 << 20)
@@ -58,52 +59,6 @@ static struct decide_wanted request_wanted(const struct request *q)
 
 /* -------------------------------------------------------------------- works */
 
-static void request_put_time(struct json *j, const char *key, uint64_t ns)
-{
-	char text[DATE_SIZE];
-
-	date_iso(text, (int64_t)(ns / 1000000));
-	json_str(j, key, ns ? text : NULL);
-}
-
-static void request_put_argv(struct json *j, char *const *argv)
-{
-	bool text = true;
-
-	json_open(j, "argv", '[');
-	for (size_t i = 0; argv && argv[i]; i++) {
-		json_str(j, NULL, argv[i]);
-		text &= utf8_valid(argv[i], strlen(argv[i]));
-	}
-	json_close(j, ']');
-	if (text)
-		return;
-	json_open(j, "argv_base64", '[');
-	for (size_t i = 0; argv[i]; i++)
-		json_base64(j, NULL, argv[i], strlen(argv[i]));
-	json_close(j, ']');
-}
-
-static void request_put_work(struct json *j, const struct work_item *w)
-{
-	json_open(j, NULL, '{');
-	json_str(j, "id", w->id);
-	json_str(j, "name", w->name);
-	show_json_path(j, "project", w->project);
-	show_json_path(j, "workdir", w->workdir ? w->workdir : w->project);
-	json_str(j, "mode", work_mode_name(w->mode));
-	json_str(j, "image", w->image);
-	request_put_argv(j, w->argv);
-	json_bool(j, "running", w->running);
-	if (w->status < 0)
-		json_nil(j, "exit_status");
-	else
-		json_int(j, "exit_status", w->status);
-	request_put_time(j, "created_at", w->started_ns);
-	request_put_time(j, "ended_at", w->ended_ns);
-	json_close(j, '}');
-}
-
 static int request_by_id(const void *a, const void *b)
 {
 	return strcmp(((const struct work_item *)a)->id,
@@ -127,7 +82,7 @@ static int request_list(struct request *q, struct warren_error *err)
 	for (; i < all.n && shown < q->limit; i++) {
 		if (q->after && strcmp(all.v[i].id, q->after) <= 0)
 			continue;
-		request_put_work(&j, &all.v[i]);
+		work_list_json(&j, &all.v[i]);
 		last = all.v[i].id;
 		shown++;
 	}
@@ -150,7 +105,7 @@ static int request_show(struct request *q, struct warren_error *err)
 		return r;
 	for (size_t i = 0; i < all.n; i++)
 		if (strcmp(all.v[i].id, w->id) == 0) {
-			request_put_work(&j, &all.v[i]);
+			work_list_json(&j, &all.v[i]);
 			return 0;
 		}
 	q->unopened = true; /* it was removed just now */

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Return whether @path is @dir or below it; *@ret_rest is what follows. */
 static bool select_below(const char *path, const char *dir, const char **ret_rest)
@@ -84,6 +85,28 @@ int select_work(const char *id, bool exclusive, struct work **ret,
 	if (r == 0)
 		*ret = TAKE_PTR(w);
 	return r;
+}
+
+/* Is the word a path, for the only work of the current directory? */
+static bool select_is_path(char *word)
+{
+	char *const paths[] = { word, NULL };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CHANGES struct changes changes = { 0 };
+	AUTO_WORK struct work *w = NULL;
+
+	return select_work(NULL, false, &w, &ignored) == 0 &&
+	       (access(word, F_OK) == 0 ||
+		select_changes(w, paths, 0, &changes, &ignored) == 0);
+}
+
+const char *select_words(char **words, char ***ret_paths)
+{
+	const bool no_work =
+		words[0] && !work_exists(words[0]) && select_is_path(words[0]);
+
+	*ret_paths = words[0] && !no_work ? words + 1 : words;
+	return no_work ? NULL : words[0];
 }
 
 void select_complete(struct buf *out)

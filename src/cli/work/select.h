@@ -12,6 +12,12 @@
  */
 int select_work(const char *id, bool exclusive, struct work **ret,
 		struct warren_error *err) MUST_CHECK;
+/*
+ * Split the words "[WORK] [PATH...]" of a command. Returns the work; NULL: the only one
+ * of the current directory. The first word is a path if there is no such work, but such a
+ * file or a change there.
+ */
+const char *select_words(char **words, char ***ret_paths);
 /* Append the ids and names of all works, for shell completion. */
 void select_complete(struct buf *out);
 

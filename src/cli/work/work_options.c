@@ -57,8 +57,9 @@ static const struct opt work_table[] = {
 	{ NULL, "list", 0, NULL, NULL,
 	  "list the works, and exit",
 	  opt_flag, FIELD(list) },
-	{ NULL, "remove", 0, "WORK", "k3f9x2m7qd1w",
-	  "discard a work with all its changes, and exit",
+	{ NULL, OPT_JSON("with --list: print each work as a JSON object", FIELD(json)) },
+	{ NULL, "remove", 0, "WORK...", "k3f9x2m7qd1w",
+	  "discard works with all their changes, print their ids, and exit",
 	  opt_text, FIELD(remove) },
 
 	{ "Computer", OPT_IMAGE("python:3.12",
@@ -116,6 +117,8 @@ int work_options_check(struct work_cli_options *o, struct warren_error *err)
 {
 	bool decides = o->sync || o->no_sync || o->keep;
 
+	if (o->json)
+		return error_set(err, EINVAL, "--json is for --list");
 	if (o->mode == WORK_BIND && (decides || o->run.name || o->hide))
 		return error_set(
 			err, EINVAL,

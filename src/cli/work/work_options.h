@@ -11,7 +11,7 @@ struct work_cli_options {
 	enum work_mode mode;
 	char **hide; /* patterns, NULL-terminated; NULL: none */
 	const char *resume, *remove;
-	bool list;
+	bool list, json;
 	bool sync, no_sync, keep;
 	bool no_setup, yes;
 };
