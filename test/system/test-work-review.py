@@ -426,6 +426,10 @@ def the_review_comes_after_the_output_of_the_command():
             eq(found[at - 8:at + 1], [str(i) for i in range(1, 10)], found)
             rest = [line for line in found[at + 1:] if line]  # a cursor that the command lost may be lower
             ok(rest[0].startswith(" A f") and "1 added" in rest[1], found)
+    with project() as p:
+        lines = tmux(p, f"{work} \"printf 'no end of line'; touch f\"", "?]?")
+        eq(lines[0], "no end of line")
+        ok(lines[1].startswith(" A f"), lines)
 
 
 @test

@@ -40,6 +40,7 @@ static struct {
 	bool paused;
 	bool clever;   /* the terminal understands sequences */
 	bool answered; /* the question of keys_settle() */
+	int column;    /* of the cursor, from 1; 0: the terminal has not said it */
 } keys;
 
 static volatile sig_atomic_t keys_ended; /* the signal that ended the review; or 0 */
@@ -262,6 +263,8 @@ static int keys_skip_csi(void)
 		return c;
 	if (c == 'n' && n == 1 && (text[0] == '0' || text[0] == '3'))
 		keys.answered = true;
+	if (c == 'R' && n < sizeof(text) && strchr(text, ';'))
+		keys.column = atoi(strchr(text, ';') + 1);
 	if (c == '~' && n == 3 && memcmp(text, "200", 3) == 0)
 		keys_skip_paste();
 	if (n == 0)
@@ -425,9 +428,11 @@ void keys_settle(void)
 	int ms = clever ? SETTLE_MS : QUIET_MS;
 
 	keys.answered = false;
+	keys.column = 0;
 	keys_reset_terminal();
+	/* Where is the cursor, and is everything up to here done? */
 	if (clever)
-		keys_send("\033[5n");
+		keys_send("\033[6n\033[5n");
 	/* The sandbox may have asked the same: after the answer, wait for more. */
 	for (int64_t end = keys_now_ms() + SETTLE_MAX_MS; keys_now_ms() < end;) {
 		if (keys.answered)
@@ -435,6 +440,9 @@ void keys_settle(void)
 		if (!keys_next(ms, &ignored))
 			break;
 	}
+	/* The output did not end with a line. */
+	if (keys.column > 1)
+		keys_send("\r\n");
 	keys_mark_pastes(true);
 }
 
