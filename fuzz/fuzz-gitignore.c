@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (nul && nul > data && data[0] != '/') {
 		if (gitignore_parse(&g, (const char *)nul + 1,
 				    size - (size_t)(nul + 1 - data)) == 0)
-			(void)gitignore_match(&g, text, size & 1);
+			(void)gitignore_match(&g, text, size & 1, NULL);
 		gitignore_done(&g);
 	}
 	if (git_index_parse(text, size, size & 1 ? 20 : 32, &x) == 0) {

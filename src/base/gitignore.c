@@ -8,13 +8,21 @@
 #include <string.h>
 #include <strings.h>
 
-#define GLOB_STEPS_MAX 20000
-
 /* ---------------------------------------------------------------------- glob */
+
+/*
+ * A star, or two, that the match went past: if the rest does not match, it takes one more
+ * character or directory. Only the last star of a name, and the last two stars of a path,
+ * can need that: what follows a star must match where it first can, so that an earlier
+ * star gains nothing. So no pattern takes exponential time.
+ */
+struct glob_retry {
+	const char *p, *s; /* NULL: there was none */
+};
 
 struct glob {
 	bool any_case;
-	unsigned steps;
+	uint64_t steps;
 };
 
 static bool gitignore_glob_same(const struct glob *g, char a, char b)
@@ -36,24 +44,24 @@ static const struct {
 /* "[:alpha:]" at @p, which is after the "[". NULL: it is not a class. */
 static const char *gitignore_glob_class(const char *p, unsigned char c, bool *found)
 {
-	const char *end = *p == ':' ? strstr(p, ":]") : NULL;
-
-	for (size_t i = 0; end && i < sizeof(glob_classes) / sizeof(*glob_classes); i++) {
+	for (size_t i = 0; *p == ':' && i < sizeof(glob_classes) / sizeof(*glob_classes);
+	     i++) {
 		size_t n = strlen(glob_classes[i].name);
 
-		if ((size_t)(end - p - 1) == n &&
-		    strncmp(p + 1, glob_classes[i].name, n) == 0) {
+		if (strncmp(p + 1, glob_classes[i].name, n) == 0 &&
+		    strncmp(p + 1 + n, ":]", 2) == 0) {
 			*found |= glob_classes[i].is(c) != 0;
-			return end + 2;
+			return p + n + 3;
 		}
 	}
 	return NULL;
 }
 
 /* Match "[...]" at @p; *@ret_end is what follows, or NULL: it is not closed. */
-static bool gitignore_glob_set(const struct glob *g, const char *p, char c,
+static bool gitignore_glob_set(struct glob *g, const char *p, char c,
 			       const char **ret_end)
 {
+	const char *start = p;
 	bool negated = p[1] == '^' || p[1] == '!', found = false;
 	const char *first = p + 1 + negated, *after;
 	unsigned char u = (unsigned char)c;
@@ -83,78 +91,82 @@ static bool gitignore_glob_set(const struct glob *g, const char *p, char c,
 			found |= other >= low && other <= high;
 		}
 	}
+	g->steps += (uint64_t)(p - start);
 	*ret_end = *p ? p + 1 : NULL;
 	return c != '/' && found != negated;
 }
 
-static bool gitignore_glob_match(struct glob *g, const char *start, const char *p,
-				 const char *s);
-
-/* The pattern at @p begins with a star. */
-/* NOLINTNEXTLINE(misc-no-recursion): at most GLOB_STEPS_MAX */
-static bool gitignore_glob_stars(struct glob *g, const char *start, const char *p,
-				 const char *s)
+/* Match one character of the path; the rest of the pattern, or NULL. */
+static const char *gitignore_glob_one(struct glob *g, const char *p, char c)
 {
-	const char *next = p;
-	bool deep;
+	const char *end;
 
-	while (*next == '*')
-		next++;
-	/* Two stars between slashes, or at an end, match directories. */
-	deep = next - p == 2 && (p == start || p[-1] == '/') && (*next == '/' || !*next);
-	if (deep && !*next)
-		return *s != '\0';
-	if (deep && gitignore_glob_match(g, start, next + 1, s))
+	if (*p == '[')
+		return gitignore_glob_set(g, p, c, &end) ? end : NULL;
+	if (*p == '?')
+		return c != '/' ? p + 1 : NULL;
+	if (*p == '\\' && p[1])
+		p++;
+	return gitignore_glob_same(g, *p, c) ? p + 1 : NULL;
+}
+
+/* Go back to a star, which takes one more character or directory. False: none can. */
+static bool gitignore_glob_again(struct glob_retry *star, struct glob_retry *deep,
+				 const char **p, const char **s)
+{
+	if (star->p && *star->s && *star->s != '/') {
+		star->s++;
+		*p = star->p;
+		*s = star->s;
 		return true;
-	for (;; s++) {
-		if (deep) {
-			if (*s == '/' && gitignore_glob_match(g, start, next + 1, s + 1))
-				return true;
-		} else if (gitignore_glob_match(g, start, next, s)) {
+	}
+	star->p = NULL;
+	deep->s = deep->p ? strchr(deep->s, '/') : NULL;
+	if (!deep->s)
+		return false;
+	deep->s++;
+	*p = deep->p;
+	*s = deep->s;
+	return true;
+}
+
+/* Return whether @glob matches @s, in which "*" matches no "/". */
+static bool gitignore_glob(struct glob *g, const char *glob, const char *s)
+{
+	struct glob_retry star = { NULL, NULL }, deep = { NULL, NULL };
+	const char *p = glob, *next;
+
+	for (;;) {
+		g->steps++;
+		if (*p == '*') {
+			next = p + strspn(p, "*");
+			g->steps += (uint64_t)(next - p);
+			/* Between slashes, or at an end, two stars match directories. */
+			if (next - p > 1 && (p == glob || p[-1] == '/') &&
+			    (*next == '/' || !*next)) {
+				if (!*next)
+					return *s != '\0';
+				p = next + 1;
+				deep = (struct glob_retry){ p, s };
+				star.p = NULL;
+			} else {
+				p = next;
+				star = (struct glob_retry){ p, s };
+			}
+			continue;
+		}
+		if (!*p && !*s)
 			return true;
-		}
-		if (!*s || (*s == '/' && !deep) || g->steps > GLOB_STEPS_MAX)
-			return false;
-	}
-}
-
-/* NOLINTNEXTLINE(misc-no-recursion): at most GLOB_STEPS_MAX, once for each star */
-static bool gitignore_glob_match(struct glob *g, const char *start, const char *p,
-				 const char *s)
-{
-	for (;; s++) {
-		const char *end;
-
-		if (++g->steps > GLOB_STEPS_MAX)
-			return false;
-		if (*p == '*')
-			return gitignore_glob_stars(g, start, p, s);
-		if (!*p || !*s)
-			return !*p && !*s;
-		if (*p == '[') {
-			if (!gitignore_glob_set(g, p, *s, &end) || !end)
-				return false;
-			p = end;
-			continue;
-		}
-		if (*p == '?') {
+		next = *p && *s ? gitignore_glob_one(g, p, *s) : NULL;
+		if (next) {
 			if (*s == '/')
-				return false;
-			p++;
-			continue;
-		}
-		if (*p == '\\' && p[1])
-			p++;
-		if (!gitignore_glob_same(g, *p++, *s))
+				star.p = NULL;
+			p = next;
+			s++;
+		} else if (!gitignore_glob_again(&star, &deep, &p, &s)) {
 			return false;
+		}
 	}
-}
-
-bool gitignore_glob(const char *glob, const char *path, bool any_case)
-{
-	struct glob g = { .any_case = any_case };
-
-	return gitignore_glob_match(&g, glob, glob, path);
 }
 
 /* --------------------------------------------------------------------- files */
@@ -190,7 +202,8 @@ static int gitignore_add(struct gitignore *g, const char *line, size_t n)
 		line++;
 		n--;
 	}
-	if (n == 0 || g->n >= GITIGNORE_MAX || memchr(line, '\0', n))
+	if (n == 0 || n > GITIGNORE_PATTERN_MAX || g->n >= GITIGNORE_MAX ||
+	    memchr(line, '\0', n))
 		return 0;
 	if ((g->n & (g->n - 1)) == 0) { /* a power of two: double */
 		more = reallocarray(g->v, g->n ? g->n * 2 : 1, sizeof(*more));
@@ -201,6 +214,7 @@ static int gitignore_add(struct gitignore *g, const char *line, size_t n)
 	p.glob = strndup(line, n);
 	if (!p.glob)
 		return -ENOMEM;
+	p.length = n;
 	p.literal = strpbrk(p.glob, "*?[\\") == NULL;
 	g->v[g->n++] = p;
 	return 0;
@@ -232,19 +246,44 @@ void gitignore_done(struct gitignore *g)
 	*g = (struct gitignore){ 0 };
 }
 
-int gitignore_match(const struct gitignore *g, const char *path, bool is_dir)
+void gitignore_spend(uint64_t *work, uint64_t n)
+{
+	*work -= n < *work ? n : *work;
+}
+
+static bool gitignore_literal(const struct gitignore *g,
+			      const struct gitignore_pattern *p, const char *what,
+			      size_t n, uint64_t *steps)
+{
+	if (p->length != n)
+		return false;
+	*steps += n;
+	return (g->any_case ? strcasecmp(p->glob, what) : strcmp(p->glob, what)) == 0;
+}
+
+int gitignore_match(const struct gitignore *g, const char *path, bool is_dir,
+		    uint64_t *work)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const size_t path_n = strlen(path), name_n = strlen(name);
 
 	for (size_t i = g->n; i-- > 0;) {
 		const struct gitignore_pattern *p = &g->v[i];
 		const char *what = p->anchored ? path : name;
+		struct glob glob = { .any_case = g->any_case, .steps = 1 };
+		bool found = false;
 
-		if (p->dirs_only && !is_dir)
-			continue;
-		if (p->literal ? (g->any_case ? strcasecmp(p->glob, what)
-					      : strcmp(p->glob, what)) == 0
-			       : gitignore_glob(p->glob, what, g->any_case))
+		if (!p->dirs_only || is_dir)
+			found = p->literal
+					? gitignore_literal(g, p, what,
+							    p->anchored ? path_n : name_n,
+							    &glob.steps)
+					: gitignore_glob(&glob, p->glob, what);
+		if (work)
+			gitignore_spend(work, glob.steps);
+		if (work && *work == 0)
+			return -1;
+		if (found)
 			return !p->negated;
 	}
 	return -1;

@@ -10,6 +10,7 @@
  *	setup_ignored_leave(g) on the way up
  *
  * Files are hostile: only regular files of limited size are read, never through links.
+ * If matching takes too long, the patterns exclude nothing more.
  */
 #ifndef SETUP_IGNORED_H
 #define SETUP_IGNORED_H
@@ -30,7 +31,7 @@ struct setup_ignored *setup_ignored_free(struct setup_ignored *g);
 int setup_ignored_enter(struct setup_ignored *g, int dir, size_t at) MUST_CHECK;
 void setup_ignored_leave(struct setup_ignored *g);
 /* The directories that the path is in were entered. */
-bool setup_ignored_has(const struct setup_ignored *g, const char *path, bool is_dir);
+bool setup_ignored_has(struct setup_ignored *g, const char *path, bool is_dir);
 
 static inline void setup_ignored_free_p(struct setup_ignored **g)
 {

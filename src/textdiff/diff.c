@@ -13,6 +13,10 @@
 
 #include "textdiff/diff_internal.h"
 
+/* What a line costs, compared with a step of myers.c: to find it; to number it. */
+#define DIFF_LINE_WORK  4U
+#define DIFF_CLASS_WORK 32U
+
 /* What is known about the lines of one text. */
 struct diff_side {
 	struct line_range range; /* the lines that are not equal at the ends */
@@ -64,7 +68,7 @@ static void diff_side_expand(struct diff_side *s, const uint8_t *in_other)
 }
 
 static int diff_compare(struct diff_side *a, struct diff_side *b, uint32_t n_classes,
-			struct warren_error *err)
+			uint64_t *work, struct warren_error *err)
 {
 	AUTO_FREE uint8_t *in_a = calloc(n_classes + 1UL, 1);
 	AUTO_FREE uint8_t *in_b = calloc(n_classes + 1UL, 1);
@@ -79,7 +83,7 @@ static int diff_compare(struct diff_side *a, struct diff_side *b, uint32_t n_cla
 	diff_side_reduce(a, in_b);
 	diff_side_reduce(b, in_a);
 	r = myers_compare(a->common, a->n, b->common, b->n, a->common_changed,
-			  b->common_changed, err);
+			  b->common_changed, work, err);
 	if (r < 0)
 		return r;
 	diff_side_expand(a, in_b);
@@ -141,7 +145,7 @@ static int diff_edits(struct text_diff *d, struct diff_side *a, struct diff_side
 		return r;
 	a->classes = c.old;
 	b->classes = c.new;
-	r = diff_compare(a, b, c.n, err);
+	r = diff_compare(a, b, c.n, &d->work, err);
 	line_classes_done(&c);
 	if (r < 0)
 		return r;
@@ -150,6 +154,20 @@ static int diff_edits(struct text_diff *d, struct diff_side *a, struct diff_side
 	if (!d->v)
 		return error_errno(err, ENOMEM, "compare %zu lines", d->old.n);
 	(void)diff_collect(d, a, b, d->v);
+	return 0;
+}
+
+/* All of one text, or nothing, is between the equal lines at both ends. */
+static int diff_one_edit(struct text_diff *d, const struct diff_side *a,
+			 const struct diff_side *b, struct warren_error *err)
+{
+	if (!a->range.n && !b->range.n)
+		return 0;
+	d->v = malloc(sizeof(*d->v));
+	if (!d->v)
+		return error_errno(err, ENOMEM, "compare %zu lines", d->old.n);
+	d->v[d->n++] = (struct text_edit){ a->range.first, a->range.n, b->range.first,
+					   b->range.n };
 	return 0;
 }
 
@@ -165,8 +183,13 @@ int text_diff_make(struct text old, struct text new, struct text_diff *ret,
 	if (r < 0)
 		return r;
 	diff_trim(&d, &a, &b);
-	if (a.range.n || b.range.n)
+	d.work = DIFF_LINE_WORK * (uint64_t)(d.old.n + d.new.n);
+	if (a.range.n && b.range.n) {
+		d.work += DIFF_CLASS_WORK * ((uint64_t)a.range.n + b.range.n);
 		r = diff_edits(&d, &a, &b, err);
+	} else {
+		r = diff_one_edit(&d, &a, &b, err);
+	}
 	diff_side_done(&a);
 	diff_side_done(&b);
 	if (r < 0)

@@ -16,6 +16,7 @@ struct text_diff {
 	struct text_lines old, new; /* the bytes are borrowed from the caller */
 	struct text_edit *v;
 	size_t n;
+	uint64_t work; /* what comparing has cost, in steps of a few nanoseconds */
 };
 
 /*

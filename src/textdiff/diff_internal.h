@@ -26,10 +26,11 @@ void line_classes_done(struct line_classes *c);
 /*
  * Find which elements of two sequences are not in their longest common subsequence: these
  * bytes become 1. If that would take too long, the subsequence is common, but shorter.
+ * The number of steps is added to *@work.
  */
 int myers_compare(const uint32_t *old, uint32_t old_n, const uint32_t *new,
 		  uint32_t new_n, uint8_t *old_changed, uint8_t *new_changed,
-		  struct warren_error *err) MUST_CHECK;
+		  uint64_t *work, struct warren_error *err) MUST_CHECK;
 
 /*
  * Lines that were only added or only removed can often be described at several places

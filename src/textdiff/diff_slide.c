@@ -140,11 +140,13 @@ static bool diff_slide_one(struct text_diff *d, size_t i, size_t kept, int64_t *
 
 void diff_slide(struct text_diff *d)
 {
-	int64_t work = WORK_BASE + WORK_PER_LINE * (int64_t)(d->old.n + d->new.n);
+	const int64_t most = WORK_BASE + WORK_PER_LINE * (int64_t)(d->old.n + d->new.n);
+	int64_t work = most;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < d->n; i++)
 		if (!diff_slide_one(d, i, kept, &work))
 			d->v[kept++] = d->v[i];
 	d->n = kept;
+	d->work += (uint64_t)(most - work);
 }

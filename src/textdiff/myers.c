@@ -238,8 +238,9 @@ static int myers_run(struct myers *m)
 
 int myers_compare(const uint32_t *old, uint32_t old_n, const uint32_t *new,
 		  uint32_t new_n, uint8_t *old_changed, uint8_t *new_changed,
-		  struct warren_error *err)
+		  uint64_t *work, struct warren_error *err)
 {
+	const int64_t most = WORK_BASE + WORK_PER_LINE * ((int64_t)old_n + new_n);
 	AUTO_FREE struct myers *m = malloc(sizeof(*m));
 	int r;
 
@@ -249,12 +250,13 @@ int myers_compare(const uint32_t *old, uint32_t old_n, const uint32_t *new,
 	m->b = new;
 	m->a_changed = old_changed;
 	m->b_changed = new_changed;
-	m->work = WORK_BASE + WORK_PER_LINE * ((int64_t)old_n + new_n);
+	m->work = most;
 	m->stack = NULL;
 	m->n = m->cap = 0;
 	r = myers_push(m, (struct myers_box){ 0, old_n, 0, new_n });
 	if (r == 0)
 		r = myers_run(m);
 	free(m->stack);
+	*work += (uint64_t)(most - m->work);
 	return r < 0 ? error_errno(err, ENOMEM, "compare %u lines", old_n) : 0;
 }

@@ -67,6 +67,28 @@ int change_guard_parse(const char *name, enum change_guard *ret, struct warren_e
 			 "'%s' cannot be allowed: use git, set-id, link or hidden", name);
 }
 
+static const struct {
+	const char *name, *text;
+} change_patterns[] = {
+	[PATTERNS_ALL] = { "all", NULL },
+	[PATTERNS_YOURS] = { "user",
+			     "matching the .gitignore files of the sandbox takes too "
+			     "long: only yours decide what is ignored" },
+	[PATTERNS_UNKNOWN] = { "unknown",
+			       "matching the .gitignore files takes too long: files that "
+			       "were not compared with them count as ignored" },
+};
+
+const char *changes_patterns_name(enum changes_patterns patterns)
+{
+	return change_patterns[patterns].name;
+}
+
+const char *changes_patterns_text(enum changes_patterns patterns)
+{
+	return change_patterns[patterns].text;
+}
+
 bool change_is_set_id_only(const struct change *c)
 {
 	return c->kind == CHANGE_MODE && (c->guard & GUARD_SETID) &&
@@ -358,11 +380,16 @@ int changes_find_renames(int upper, int lower, struct changes *c)
 
 /* ------------------------------------------------------------------------- lines */
 
-/* Of the whole list; what is beyond it is shown as binary files are, without lines. */
+/* Of the whole list, to limit its time; what is beyond it is shown without lines. */
 #define LINES_BYTES_MAX ((uint64_t)1 << 30)
+#define LINES_WORK_MAX  ((uint64_t)1 << 30)
 
-static int changes_count_lines(struct work *w, struct change *c, uint64_t *budget,
-			       struct warren_error *err)
+struct lines_budget {
+	uint64_t bytes, work;
+};
+
+static int changes_count_lines(struct work *w, struct change *c,
+			       struct lines_budget *budget, struct warren_error *err)
 {
 	/* Larger files are not read. */
 	const uint64_t size = (c->old_size > TEXT_MAX ? 0 : c->old_size) +
@@ -374,10 +401,10 @@ static int changes_count_lines(struct work *w, struct change *c, uint64_t *budge
 	if (c->tree || (c->guard & GUARD_DEVICE) || c->kind == CHANGE_RENAMED ||
 	    c->kind == CHANGE_MODE || !change_has_contents(c))
 		return 0;
-	c->binary = size > *budget;
-	if (c->binary)
+	c->binary = c->uncounted = size > budget->bytes || budget->work == 0;
+	if (c->uncounted)
 		return 0;
-	*budget -= size;
+	budget->bytes -= size;
 	r = change_contents(w, c, &old, &new, err);
 	if (r < 0)
 		return r;
@@ -388,6 +415,7 @@ static int changes_count_lines(struct work *w, struct change *c, uint64_t *budge
 	r = text_diff_make(old.text, new.text, &diff, err);
 	if (r < 0)
 		return r;
+	budget->work -= diff.work < budget->work ? diff.work : budget->work;
 	text_diff_count(&diff, &c->lines_added, &c->lines_removed);
 	return 0;
 }
@@ -399,7 +427,7 @@ static int changes_list_once(struct work *w, unsigned flags, struct changes *ret
 {
 	AUTO_CHANGES struct changes c = { 0 };
 	AUTO_CLOSE int lower = -1, upper = -1, hide = -1;
-	uint64_t budget = LINES_BYTES_MAX;
+	struct lines_budget budget = { LINES_BYTES_MAX, LINES_WORK_MAX };
 	int r = work_project(w, err);
 
 	if (r < 0)

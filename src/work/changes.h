@@ -64,19 +64,38 @@ struct change {
 	mode_t old_mode, new_mode;
 	mode_t base_mode; /* before both sides changed it; 0: not known, or new */
 	uint64_t old_size, new_size;
-	bool tree;      /* a whole directory: .n_files of it changed */
-	bool ignored;   /* by .gitignore */
-	bool binary;    /* only with CHANGES_LINES */
+	bool tree;    /* a whole directory: .n_files of it changed */
+	bool ignored; /* by .gitignore */
+	/* Only with CHANGES_LINES. .uncounted: like .binary, and maybe it is text. */
+	bool binary, uncounted;
 	bool touched;   /* the user's file has changed since the work started */
 	unsigned guard; /* enum change_guard, combined */
 	size_t n_files;
 	size_t lines_added, lines_removed; /* only with CHANGES_LINES */
 };
 
+/*
+ * Which patterns of .gitignore files decided what is ignored. Matching takes a limited
+ * time, because patterns and paths come from a sandbox. If those of the sandbox's files
+ * take longer, they do not count at all: then at most more changes are listed. If the
+ * user's take longer, every file that was not compared with them counts as ignored.
+ */
+enum changes_patterns {
+	PATTERNS_ALL,
+	PATTERNS_YOURS,
+	PATTERNS_UNKNOWN,
+};
+
+/* "all", "user", "unknown" */
+const char *changes_patterns_name(enum changes_patterns patterns);
+/* A sentence for the user; NULL: all patterns decided. */
+const char *changes_patterns_text(enum changes_patterns patterns);
+
 struct changes {
 	struct change *v; /* sorted by path, by bytes */
 	size_t n;
 	size_t n_skipped; /* directories that are too deep, or could not be read */
+	enum changes_patterns patterns;
 };
 
 /* Would nothing be left of the change without the set-id bits? */

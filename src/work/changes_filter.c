@@ -12,26 +12,36 @@
 
 /* ------------------------------------------------------------------- ignored */
 
-static int ignore_filter_read(struct gitignore *rules, int dir, const char *path)
+/* A second, and some seconds: a user may have many patterns and files. */
+#define IGNORE_THEIRS_MAX ((uint64_t)1 << 27)
+#define IGNORE_YOURS_MAX  ((uint64_t)1 << 30)
+
+static int ignore_filter_read(struct gitignore *rules, int dir, const char *path,
+			      uint64_t *work)
 {
 	AUTO_FREE char *text = NULL;
 	size_t n;
 
 	if (work_file_read_at(dir, path, GITIGNORE_SIZE_MAX, &text, &n) < 0)
 		return 0;
-	return gitignore_parse(rules, text, n);
+	gitignore_spend(work, GITIGNORE_PARSE_WORK(n));
+	return *work ? gitignore_parse(rules, text, n) : 0;
 }
 
-int ignore_filter_begin(struct ignore_filter *f, struct work *w)
+int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop)
 {
 	int r;
 
-	*f = (struct ignore_filter){ .w = w, .n = 1 };
+	*f = (struct ignore_filter){ .w = w,
+				     .theirs = IGNORE_THEIRS_MAX,
+				     .yours = IGNORE_YOURS_MAX,
+				     .drop = drop,
+				     .n = 1 };
 	r = git_named_read(w->project, &f->named);
 	if (r < 0)
 		return r;
-	return ignore_filter_read(&f->levels[0].rules, w->project_fd,
-				  ".git/info/exclude");
+	return ignore_filter_read(&f->levels[0].rules, w->project_fd, ".git/info/exclude",
+				  &f->yours);
 }
 
 void ignore_filter_done(struct ignore_filter *f)
@@ -49,15 +59,15 @@ int ignore_filter_enter(struct ignore_filter *f, size_t at, int upper, int lower
 	int r = 0;
 
 	*l = (struct ignore_level){ .at = at };
-	l->differs =
-		upper >= 0 && fstatat(upper, ".gitignore", &st, AT_SYMLINK_NOFOLLOW) == 0;
+	l->differs = upper >= 0 && !f->drop &&
+		     fstatat(upper, ".gitignore", &st, AT_SYMLINK_NOFOLLOW) == 0;
 	f->n_differ += l->differs;
 	if (l->differs && S_ISREG(st.st_mode))
-		r = ignore_filter_read(&l->rules, upper, ".gitignore");
+		r = ignore_filter_read(&l->rules, upper, ".gitignore", &f->theirs);
 	if (r == 0 && lower >= 0)
 		r = ignore_filter_read(l->differs ? &l->own : &l->rules, lower,
-				       ".gitignore");
-	return r;
+				       ".gitignore", &f->yours);
+	return r == 0 && f->theirs == 0 ? -ECANCELED : r;
 }
 
 void ignore_filter_leave(struct ignore_filter *f)
@@ -69,21 +79,26 @@ void ignore_filter_leave(struct ignore_filter *f)
 	gitignore_done(&l->own);
 }
 
-static bool ignore_filter_says(const struct ignore_filter *f, bool own, const char *path,
+static bool ignore_filter_says(struct ignore_filter *f, bool own, const char *path,
 			       bool is_dir)
 {
 	for (size_t i = f->n; i-- > 0;) {
 		const struct ignore_level *l = &f->levels[i];
 		const struct gitignore *rules = own && l->differs ? &l->own : &l->rules;
-		int r = rules->n > 0 ? gitignore_match(rules, path + l->at, is_dir) : -1;
+		uint64_t *work = !own && l->differs ? &f->theirs : &f->yours;
+		int r = rules->n > 0 ? gitignore_match(rules, path + l->at, is_dir, work)
+				     : -1;
 
-		if (r >= 0)
+		/* A pattern of the user that was not tried may be there for a key. */
+		if (f->yours == 0)
+			return true;
+		if (r >= 0 || *work == 0)
 			return r > 0;
 	}
-	return false;
+	return f->yours == 0;
 }
 
-bool ignore_filter_has(const struct ignore_filter *f, const char *path, bool is_dir)
+bool ignore_filter_has(struct ignore_filter *f, const char *path, bool is_dir)
 {
 	return ignore_filter_says(f, false, path, is_dir) ||
 	       (f->n_differ > 0 && ignore_filter_says(f, true, path, is_dir));

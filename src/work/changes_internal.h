@@ -31,6 +31,9 @@ struct ignore_level {
  */
 struct ignore_filter {
 	struct work *w;
+	/* What matching the patterns of the sandbox, and the user's, may still cost. */
+	uint64_t theirs, yours;
+	bool drop; /* the sandbox's .gitignore files do not count */
 	struct ignore_level levels[CHANGES_DEPTH_MAX + 2];
 	size_t n, n_differ;
 	bool index_read;
@@ -38,16 +41,22 @@ struct ignore_filter {
 	struct git_named named;
 };
 
-/* Read the patterns that hold for the whole repository. */
-int ignore_filter_begin(struct ignore_filter *f, struct work *w);
+/*
+ * Read the patterns that hold for the whole repository. @drop: the sandbox's .gitignore
+ * files do not count.
+ */
+int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop);
 void ignore_filter_done(struct ignore_filter *f);
 /*
+ * The patterns and paths come from a sandbox, so matching takes a limited time. If it is
+ * over, -ECANCELED: begin again without the sandbox's .gitignore files (changes.h).
+ *
  * Enter a directory, whose path has @at bytes: its .gitignore is in @lower, and if the
  * sandbox changed it, in @upper (-1: none). Each call needs an ignore_filter_leave().
  */
 int ignore_filter_enter(struct ignore_filter *f, size_t at, int upper, int lower);
 void ignore_filter_leave(struct ignore_filter *f);
-bool ignore_filter_has(const struct ignore_filter *f, const char *path, bool is_dir);
+bool ignore_filter_has(struct ignore_filter *f, const char *path, bool is_dir);
 /* Is the path in the index of the user's repository? Such a file is never ignored. */
 bool ignore_filter_tracked(struct ignore_filter *f, const char *path);
 

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "work/changes_internal.h"
 #include "work/files_internal.h"
@@ -544,35 +545,69 @@ static void search_raise_fds(void)
 	}
 }
 
-int changes_walk(struct work *w, int upper, int hide, int lower, unsigned flags,
-		 struct changes *ret, struct warren_error *err)
+static void changes_walk_free(struct changes_walk *k)
 {
-	AUTO_FREE struct changes_walk *k = calloc(1, sizeof(*k));
-	struct walk_dirs top = { upper, hide, lower, dir_is_opaque(upper), 0, 0 };
-	struct stat st;
+	changes_done(&k->out);
+	free(k);
+}
+
+/* @drop: the sandbox's .gitignore files do not count. */
+static int search_all(struct changes_walk *k, const struct walk_dirs *top, bool drop)
+{
 	size_t n = 0;
 	int r;
 
-	if (!k)
-		return error_errno(err, ENOMEM, "search for changes");
+	k->tree.at = SIZE_MAX;
+	/* A walk before this one may have read them. */
+	if (lseek(top->upper, 0, SEEK_SET) < 0 || lseek(top->lower, 0, SEEK_SET) < 0)
+		return -errno;
+	r = ignore_filter_begin(&k->filter, k->w, drop);
+	if (r == 0)
+		r = search_dir(k, top, &n);
+	if (r == 0 && k->filter.theirs == 0)
+		r = -ECANCELED;
+	k->out.patterns = k->filter.yours == 0 ? PATTERNS_UNKNOWN
+			  : drop               ? PATTERNS_YOURS
+					       : PATTERNS_ALL;
+	ignore_filter_done(&k->filter);
+	return r;
+}
+
+static int search_failed(struct changes_walk *k, int r, struct warren_error *err)
+{
+	if (r == -E2BIG)
+		return error_set(err, E2BIG, "the sandbox changed more than %zu files",
+				 CHANGES_MAX);
+	return error_errno(err, -r, "read the change at '%s'", k->path);
+}
+
+int changes_walk(struct work *w, int upper, int hide, int lower, unsigned flags,
+		 struct changes *ret, struct warren_error *err)
+{
+	struct walk_dirs top = { upper, hide, lower, dir_is_opaque(upper), 0, 0 };
+	struct changes_walk *k = NULL;
+	struct stat st;
+	int r = -ECANCELED;
+
 	if (fstat(lower, &st) == 0)
 		top.inherit = st.st_mode & S_ISGID;
 	search_raise_fds();
-	k->w = w;
-	k->flags = flags;
-	k->tree.at = SIZE_MAX;
-	r = ignore_filter_begin(&k->filter, w);
-	if (r == 0)
-		r = search_dir(k, &top, &n);
-	ignore_filter_done(&k->filter);
-	if (r < 0) {
-		changes_done(&k->out);
-		return r == -E2BIG
-			       ? error_set(err, E2BIG,
-					   "the sandbox changed more than %zu files",
-					   CHANGES_MAX)
-			       : error_errno(err, -r, "read the change at '%s'", k->path);
+	for (int drop = 0; r == -ECANCELED && drop < 2; drop++) {
+		if (k)
+			changes_walk_free(k);
+		k = calloc(1, sizeof(*k));
+		if (!k)
+			return error_errno(err, ENOMEM, "search for changes");
+		k->w = w;
+		k->flags = flags;
+		r = search_all(k, &top, drop > 0);
 	}
-	*ret = k->out;
-	return 0;
+	if (r < 0) {
+		r = search_failed(k, r, err);
+	} else {
+		*ret = k->out;
+		k->out = (struct changes){ 0 };
+	}
+	changes_walk_free(k);
+	return r;
 }

@@ -73,7 +73,7 @@ static int links_entry(struct hide_links *l, int dir, const struct dir_entry *e,
 	if (links_has_path(l, path))
 		return 0;
 	if (links_is_one(l, dir, e->name))
-		return gitignore_match(l->asked, path, false) == 0
+		return gitignore_match(l->asked, path, false, NULL) == 0
 			       ? 0
 			       : hide_add(&l->found->paths, &l->found->n, path);
 	return is_dir ? links_dir(l, dir, e->name, path, depth) : 0;

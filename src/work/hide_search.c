@@ -27,8 +27,9 @@
 #include "work/hide_internal.h"
 
 #define HIDE_DEPTH_MAX 400
-#define HIDE_HEAD      "HEAD"            /* the file that every repository has */
-#define HIDE_READ_MAX  ((size_t)4 << 20) /* a file of all certificates is smaller */
+#define HIDE_WORK_MAX  ((uint64_t)1 << 33) /* half a minute */
+#define HIDE_HEAD      "HEAD"              /* the file that every repository has */
+#define HIDE_READ_MAX  ((size_t)4 << 20)   /* a file of all certificates is smaller */
 
 static const char *const hide_default_patterns[] = {
 	".env",
@@ -103,6 +104,8 @@ const char *const *hide_defaults(void)
 struct hide_search {
 	int project;
 	struct gitignore defaults, asked;
+	/* What matching .asked may still cost: the project can ask, too. */
+	uint64_t work;
 	struct dir_cache cache;
 	bool first[256], last[256][256], all; /* which names may match */
 	struct work_hidden *found;
@@ -214,15 +217,15 @@ static bool hide_by_default(const struct hide_search *s, const char *name, bool 
 {
 	unsigned what;
 
-	if (gitignore_match(&s->defaults, s->path, is_dir) != 1)
+	if (gitignore_match(&s->defaults, s->path, is_dir, NULL) != 1)
 		return false;
 	what = is_dir ? 0 : hide_contents_of(name);
 	return what == 0 || hide_contains(s, what);
 }
 
-static bool hide_matches(const struct hide_search *s, const char *name, bool is_dir)
+static bool hide_matches(struct hide_search *s, const char *name, bool is_dir)
 {
-	int asked = gitignore_match(&s->asked, s->path, is_dir);
+	int asked = gitignore_match(&s->asked, s->path, is_dir, &s->work);
 
 	return asked >= 0 ? asked > 0 : hide_by_default(s, name, is_dir);
 }
@@ -238,7 +241,7 @@ static int hide_git_file(struct hide_search *s, const char *name, bool urls)
 	if (hide_may_match(s, name) && hide_matches(s, name, false))
 		return hide_add(&s->found->paths, &s->found->n, s->path);
 	if (strcasestr(name, "credential") &&
-	    gitignore_match(&s->asked, s->path, false) != 0)
+	    gitignore_match(&s->asked, s->path, false, &s->work) != 0)
 		return hide_add(&s->found->paths, &s->found->n, s->path);
 	if (urls || strncmp(name, "config", 6) == 0 || strcmp(name, "FETCH_HEAD") == 0)
 		return hide_add(&s->found->cleaned, &s->found->n_cleaned, s->path);
@@ -561,6 +564,7 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 		return error_errno(err, ENOMEM, "search for files to hide");
 	s->project = project;
 	s->found = h;
+	s->work = HIDE_WORK_MAX;
 	if (fstat(project, &s->own) < 0)
 		return error_errno(err, errno, "inspect the project");
 	if (geteuid() != 0) {
@@ -572,8 +576,14 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 	hide_note(s, &s->defaults);
 	hide_note(s, &s->asked);
 	r = r < 0 ? r : hide_walk(s, memory, name, rules.data);
+	if (r == 0 && s->work == 0)
+		r = -E2BIG;
 	r = r < 0 ? r : hide_links(project, &s->asked, h);
-	if (r < 0)
+	if (r == -E2BIG && s->work == 0)
+		(void)error_set(err, E2BIG,
+				"the patterns of files to hide take too long to match: "
+				"remove some of warren.yaml or --hide");
+	else if (r < 0)
 		(void)error_errno(err, -r, "search for files to hide in '%s'", s->path);
 	gitignore_done(&s->defaults);
 	gitignore_done(&s->asked);
@@ -604,7 +614,7 @@ bool hide_is_secret_dir(const char *path)
 			char *stop = strchrnul(end + 1, '/'), kept = *stop;
 
 			*stop = '\0';
-			found = gitignore_match(&dirs, at, true) == 1;
+			found = gitignore_match(&dirs, at, true, NULL) == 1;
 			*stop = kept;
 		}
 	}

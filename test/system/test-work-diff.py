@@ -274,6 +274,33 @@ def what_is_too_deep_is_reported():
 
 @test
 @needs_root
+def patterns_that_take_long_delay_no_decision():
+    """They decide nothing then, which is said; the user's patterns go on doing that."""
+    slow = ("for i in $(seq 10000); do printf '/**/*a***/*a***/*a***/*a***/*a*b%d\\n' $i; done >.gitignore; "
+            "echo '*.log' >>.gitignore; d=$(for i in $(seq 30); do printf '%0100d/' 0 | tr 0 a; done); "
+            "mkdir -p $d; touch ${d}f a.log a.key; echo 2 >a")
+    said = b"matching the .gitignore files of the sandbox takes too long"
+    with project() as p:
+        p.put("a", b"1\n")
+        p.put(".gitignore", b"*.key\n")
+        wid = p.work("echo '*.log' >>.gitignore; touch a.log a.key")
+        found = json.loads(p.warren("diff", wid, "--json").stdout)
+        eq((found["gitignore"], {c["path"]: c["ignored"] for c in found["changes"]}),
+           ("all", {".gitignore": False, "a.log": True, "a.key": True}))
+        ok(said not in p.warren("diff", wid, "--stat").stdout, "said without a reason")
+        p.warren("reject", wid)
+        wid = p.work(slow)
+        ok(said in p.warren("diff", wid, "--stat").stdout, "not said")
+        found = json.loads(p.warren("diff", wid, "a.log", "a.key", "--json").stdout)
+        eq((found["gitignore"], [c["ignored"] for c in found["changes"]]), ("user", [True, False]))
+        r = p.warren("accept", wid, "a")
+        ok(said in r.stderr and p.get("a") == b"2\n", r)
+        p.warren("reject", wid)
+        eq(p.works(), [])
+
+
+@test
+@needs_root
 def the_project_of_a_work_cannot_deceive():
     with project() as p:
         p.path = f"{p.top}/p\u202e\u2800é"

@@ -141,6 +141,36 @@ TEST(a_sandbox_that_changes_gitignore_files_gets_no_ignored_files_accepted)
 	}
 }
 
+/* Patterns that take long decide nothing, and the user's go on doing that. */
+TEST(patterns_of_a_sandbox_take_a_limited_time)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_CHANGES struct changes c = { 0 };
+	char name[101];
+
+	NEED_MOUNTS();
+	begin();
+	git("init -q . && echo '*.key' >.gitignore && git add -A && git commit -qm one");
+	w = start();
+	inside(w, "printf '*.key\n*.log\n' >.gitignore; touch a a.key b.log");
+	EQ(changes_list(w, 0, &c, &err), 0);
+	EQ(c.patterns, PATTERNS_ALL);
+	STREQ(list(w, 0), "M .gitignore|A a|Ai a.key|Ai b.log|");
+	(void)memset(name, 'a', 100);
+	name[100] = '\0';
+	inside(w,
+	       "for i in $(seq 10000); do printf '/**/*a***/*a***/*a***/*a***/*a*b%%d\n' "
+	       "$i; done >.gitignore; echo '*.log' >>.gitignore; d=$(for i in $(seq 30); "
+	       "do printf '%s/'; done); mkdir -p $d; touch ${d}f",
+	       name);
+	changes_done(&c);
+	EQ(changes_list(w, CHANGES_LINES, &c, &err), 0);
+	EQ(c.patterns, PATTERNS_YOURS);
+	OK(strstr(list(w, 0), "|A a|") && strstr(list(w, 0), "|Ai a.key|"));
+	OK(strstr(list(w, 0), "|A b.log|"));
+	end();
+}
+
 TEST(what_git_executes_needs_permission)
 {
 	AUTO_WORK struct work *w = NULL;
@@ -329,6 +359,36 @@ TEST(huge_sparse_files_are_compared_quickly)
 }
 
 /* Many files of the same size, and files that are too large to compare. */
+/* What is beyond the limit of all files has sizes instead of lines. */
+TEST(lines_are_counted_for_a_limited_time)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_CHANGES struct changes c = { 0 };
+	size_t counted = 0, uncounted = 0;
+
+	NEED_MOUNTS();
+	begin();
+	shell("cd p && yes a | head -n 4000000 >0 && for i in 1 2 3 4 5 6 7 8 9; do "
+	      "cp 0 $i; done; echo x >small");
+	w = start();
+	inside(w,
+	       "yes b | head -n 3800000 >/tmp/n.$$; for i in *; do cat /tmp/n.$$ >$i; done; "
+	       "rm /tmp/n.$$; echo y >added; rm small");
+	EQ(changes_list(w, CHANGES_LINES, &c, &err), 0);
+	EQ(c.n, 12);
+	for (size_t i = 0; i < c.n; i++) {
+		struct change *v = &c.v[i];
+
+		if (v->kind != CHANGE_MODIFIED)
+			continue;
+		counted += v->lines_added == 3800000 && v->lines_removed == 4000000;
+		uncounted += v->uncounted && v->binary && v->lines_added == 0;
+	}
+	OK(counted > 0 && uncounted > 0);
+	EQ(counted + uncounted, 10);
+	end();
+}
+
 TEST(renames_are_searched_for_within_bounds)
 {
 	AUTO_WORK struct work *w = NULL;

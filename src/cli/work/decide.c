@@ -18,7 +18,7 @@ int decide_all(const struct changes *changes, const struct accept_options *o,
 	       struct warren_error *err)
 {
 	struct choose_items items = { .guards = o->allow, .ignored = o->ignored };
-	struct decide_left left = { 0 };
+	struct decide_left left = { .patterns = changes->patterns };
 
 	items.v = calloc(changes->n + 1, sizeof(*items.v));
 	if (!items.v)
@@ -55,6 +55,8 @@ void decide_print_left(const struct decide *d, const struct decide_left *left)
 
 	if (d->quiet || d->json)
 		return;
+	if (changes_patterns_text(left->patterns))
+		message_say(d->command, "%s", changes_patterns_text(left->patterns));
 	if (left->ignored)
 		message_say(d->command,
 			    "%zu ignored %s left; to accept %s: warren accept %s "

@@ -13,10 +13,11 @@
 
 /* What decide_all() left, by the reason. */
 struct decide_left {
-	size_t ignored;  /* .gitignore ignores it */
-	size_t guarded;  /* needs a permission; or can never be accepted */
-	unsigned guards; /* these permissions */
-	bool repository; /* the repository (".git") changed */
+	size_t ignored;                 /* .gitignore ignores it */
+	size_t guarded;                 /* needs a permission; or can never be accepted */
+	unsigned guards;                /* these permissions */
+	bool repository;                /* the repository (".git") changed */
+	enum changes_patterns patterns; /* which decided what is ignored */
 };
 
 struct decide {

@@ -346,7 +346,7 @@ static void show_row(const struct change *c, const struct show_sums *sums, size_
 		buf_puts(out, " ");
 	buf_puts(out, " | ");
 	if (c->binary) {
-		buf_puts(out, "binary ");
+		buf_puts(out, c->uncounted ? "not counted " : "binary ");
 		show_sizes(c, out);
 		show_mode_after(c, ", ", out);
 	} else if (!change_has_contents(c)) {
@@ -412,6 +412,8 @@ static void show_rows(const struct changes *changes, unsigned width,
 			   " %zu directories are too deep or cannot be read, and are "
 			   "not shown\n",
 			   changes->n_skipped);
+	if (changes_patterns_text(changes->patterns))
+		buf_printf(out, " %s\n", changes_patterns_text(changes->patterns));
 }
 
 void show_stat(const struct changes *changes, unsigned width,
@@ -446,7 +448,8 @@ static bool show_has_rest(const struct change *c)
 void show_changes_rest(const struct changes *changes, bool ignored, unsigned width,
 		       const struct unified_colors *colors, struct buf *out)
 {
-	struct changes rest = { .n_skipped = changes->n_skipped };
+	struct changes rest = { .n_skipped = changes->n_skipped,
+				.patterns = changes->patterns };
 
 	rest.v = calloc(changes->n + 1, sizeof(*rest.v));
 	if (!rest.v) {
@@ -458,7 +461,7 @@ void show_changes_rest(const struct changes *changes, bool ignored, unsigned wid
 		    (ignored || !changes->v[i].ignored) &&
 		    !show_is_repository(&changes->v[i]))
 			rest.v[rest.n++] = changes->v[i]; /* borrowed */
-	if (rest.n || rest.n_skipped) {
+	if (rest.n || rest.n_skipped || rest.patterns) {
 		buf_puts(out, "The differences do not show all of these changes:\n");
 		show_rows(&rest, width, colors, out);
 		buf_puts(out, "\n");
@@ -551,6 +554,7 @@ void show_changes_json(const struct work *w, const struct changes *changes,
 	json_str(&j, "name", w->name);
 	show_json_path(&j, "project", w->project);
 	json_u64(&j, "skipped_directories", changes->n_skipped);
+	json_str(&j, "gitignore", changes_patterns_name(changes->patterns));
 	json_open(&j, "changes", '[');
 	for (size_t i = 0; i < changes->n; i++)
 		show_json(&changes->v[i], &j);
