@@ -63,6 +63,9 @@ static const struct opt build_table[] = {
 	{ NULL, "context-layer", 0, "DIR", "./hide",
 	  "directory over the context, whose whiteouts hide files",
 	  opt_text, FIELD(context_layer) },
+	{ NULL, "cache-scope", 0, "NAME", "my-project",
+	  "share cached steps and cache mounts only with builds of this scope",
+	  opt_text, FIELD(cache_scope) },
 	{ NULL, "no-cache", 0, NULL, NULL,
 	  "execute all steps again", opt_flag, FIELD(no_cache) },
 	{ NULL, "pull", 0, NULL, NULL,
@@ -101,6 +104,8 @@ int build_options_check_service(const struct build_options *o, struct warren_err
 		  o->secrets.n > 0 },
 		{ "allow-dir", "a build cannot use directories of the service's machine",
 		  o->allow_dir },
+		{ "cache-scope", "the service has a cache for each tenant",
+		  o->cache_scope != NULL },
 		{ "context-layer", "the directory is not on the service's machine",
 		  o->context_layer != NULL },
 	};

@@ -24,6 +24,7 @@ struct build_options {
 	struct network_options network;
 	uint64_t limits[SPEC_LIMIT_MAX];
 	const char *context_layer; /* NULL: nothing is over the context */
+	const char *cache_scope;   /* of steps and caches of mounts; NULL: of the user */
 	bool allow_dir, no_cache, pull, quiet, json;
 };
 

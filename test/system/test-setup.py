@@ -582,6 +582,31 @@ def no_project_uses_the_results_of_another_project():
 
 
 @test
+def projects_share_no_cache_of_builds():
+    mount = "RUN --mount=type=cache,target=/srv/c,id=pip"
+    read = f"{mount} cat /srv/c/x >/srv/seen || echo nothing >/srv/seen\n"
+    with World() as w:
+        config = {".devcontainer.json": '{"build": {"dockerfile": "Dockerfile"}, "postCreateCommand": "cp /srv/seen seen"}',
+                  ".gitignore": "seen\n"}
+        one, other = w.project, f"{w.top}/other"
+        put(one, config | {"Dockerfile": f"FROM host AS wrong\n{mount} echo wrong >/srv/c/x; touch /srv/m\nFROM host\n{read}"
+                                         "COPY --from=wrong /srv/m /srv/h\n"})
+        eq(w.read(w.setup(), "project", "seen"), "wrong\n")
+        put(one, {"Dockerfile": f"FROM host\nWORKDIR /srv\n{read}"})
+        eq(w.read(w.setup(), "project", "seen"), "wrong\n", "a control: the project's own cache")
+        # Neither the directory nor the result of the same step of another project.
+        w.project = other
+        put(other, config | {"Dockerfile": f"FROM host\n{read}"})
+        eq(w.read(w.setup(), "project", "seen"), "nothing\n")
+        # Nor are those of projects used by the user's own builds, which share theirs.
+        for text, want in ((read, "nothing"), (f"{mount} echo mine >/srv/c/x\n", None), (f"WORKDIR /srv\n{read}", "mine")):
+            put(other, {"Dockerfile": f"FROM host\n{text}"})
+            w.run("image", "build", "--tag", "mine:1", other)
+            if want:
+                eq(w.run("run", "--image", "mine:1", "cat", "/srv/seen").stdout.decode(), f"{want}\n")
+
+
+@test
 def the_image_is_built_again_when_its_files_change():
     with World() as w:
         put(w.project, {".devcontainer/devcontainer.json": '{"build": {"dockerfile": "Dockerfile", "context": ".."}, '

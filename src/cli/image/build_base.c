@@ -114,6 +114,10 @@ static int base_key(const struct build *b, struct build_stage *stage, const char
 	/* Another tenant's commands may have had another network. */
 	if (b->request)
 		hash_text(h, b->request->tenant);
+	if (b->o->cache_scope) {
+		hash_text(h, "scope");
+		hash_text(h, b->o->cache_scope);
+	}
 	r = hash_end(h, stage->key);
 	return r < 0 ? error_errno(err, -r, "compute the key of a step") : 0;
 }

@@ -205,6 +205,9 @@ static int build_mount_cache(struct build_step *step, const struct dockerfile_mo
 	if (step->b->request)
 		return build_mount_add(all, m, NULL, false);
 	hash_text(h, m->id);
+	/* What one build leaves there decides what another one installs. */
+	if (step->b->o->cache_scope)
+		hash_text(h, step->b->o->cache_scope);
 	r = hash_end(h, key);
 	(void)snprintf(name, sizeof(name), BUILD_MOUNTS_DIR "/%s", key);
 	/* Collection must not remove the directories before they are locked. */

@@ -249,7 +249,22 @@ static int image_build_rules(char ***argv, const char *option, const struct rule
 	return r;
 }
 
-static int image_build_argv(int project_fd, const struct setup_build *b, const char *name,
+/*
+ * Projects do not share caches, nor with builds of the user: what one of them leaves
+ * there decides what the others install.
+ */
+static int image_build_scope(char ***argv, const char *project)
+{
+	struct sha256 h = SHA256_INIT;
+	char digits[SHA256_DIGITS + 1];
+
+	sha256_text(&h, project);
+	sha256_end(&h, digits);
+	return image_build_add(argv, "--cache-scope", digits);
+}
+
+static int image_build_argv(int project_fd, const char *project,
+			    const struct setup_build *b, const char *name,
 			    const char *hide, const struct run_options *o,
 			    const char *network, bool quiet, char ***argv)
 {
@@ -270,6 +285,8 @@ static int image_build_argv(int project_fd, const struct setup_build *b, const c
 		r = image_build_add(argv, "--file", file);
 	if (r == 0)
 		r = image_build_add(argv, "--tag", name);
+	if (r == 0)
+		r = image_build_scope(argv, project);
 	if (r == 0)
 		r = image_build_add(argv, "--network", network);
 	if (r == 0)
@@ -338,7 +355,8 @@ int setup_image_build(int project_fd, const char *project, const struct setup_bu
 		setup_image_done(&image);
 		quiet = true;
 	}
-	r = image_build_argv(project_fd, b, name, hide, o, network, quiet, &argv);
+	r = image_build_argv(project_fd, project, b, name, hide, o, network, quiet,
+			     &argv);
 	if (r < 0)
 		return error_errno(err, -r, "build the image from %s in '%s'",
 				   b->dockerfile, b->context);
