@@ -158,6 +158,22 @@ static int plan_check_image(const struct setup_options *o, const struct setup_pl
 			 p->config ? p->config : "the project", p->image);
 }
 
+/*
+ * Steps of the table do not depend on each other. Those that read least come first: if a
+ * file changes, only the steps from the first one that reads it have to run again.
+ */
+static void plan_sort_steps(struct setup_steps *s)
+{
+	for (size_t i = 1; i < s->n; i++) {
+		struct setup_step step = s->v[i];
+		size_t at = i;
+
+		for (; at > 0 && s->v[at - 1].reads > step.reads; at--)
+			s->v[at] = s->v[at - 1];
+		s->v[at] = step;
+	}
+}
+
 /* Add the steps of the first source that has some. */
 static int plan_fill(int project_fd, const struct setup_options *o, struct setup_plan *p,
 		     struct warren_error *err)
@@ -175,8 +191,10 @@ static int plan_fill(int project_fd, const struct setup_options *o, struct setup
 		r = setup_script(project_fd, o->memory, p, err);
 	if (r >= 0 && p->source == SETUP_NONE) {
 		r = setup_detect(project_fd, o->memory, p, err);
-		if (r == 0 && plan_has_steps(p))
+		if (r == 0 && plan_has_steps(p)) {
 			p->source = SETUP_DETECTED;
+			plan_sort_steps(&p->steps);
+		}
 	}
 	if (r >= 0 && p->source != SETUP_DETECTED)
 		r = setup_steps_guess_files(project_fd, o->memory, &p->steps, err);

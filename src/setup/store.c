@@ -73,6 +73,7 @@ static int layer_write(const struct setup_layer *l, int dir, struct warren_error
 	json_str(&j, "image", l->image);
 	json_u64(&j, "created_ms", l->created_ms);
 	json_u64(&j, "took_ms", l->took_ms);
+	json_bool(&j, "part", l->part);
 	json_open(&j, "steps", '[');
 	for (char **v = l->steps; v && *v; v++)
 		json_str(&j, NULL, *v);
@@ -118,6 +119,7 @@ static int layer_read(int dir, struct setup_layer *l)
 	l->image = layer_text(root, "image");
 	l->created_ms = (uint64_t)json_integer_value(json_object_get(root, "created_ms"));
 	l->took_ms = (uint64_t)json_integer_value(json_object_get(root, "took_ms"));
+	l->part = json_is_true(json_object_get(root, "part"));
 	json_array_foreach(json_object_get(root, "steps"), i,
 			   step) if (r == 0 && json_is_string(step)) r =
 		strv_add(&l->steps, json_string_value(step));
@@ -298,8 +300,8 @@ static int store_check_unused(const struct setup_store *s, const char *key,
 	return r;
 }
 
-int setup_store_remove(const struct setup_store *s, const char *key,
-		       struct warren_error *err)
+static int store_remove_one(const struct setup_store *s, const char *key,
+			    struct warren_error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	int r = store_check_unused(s, key, err);
@@ -312,6 +314,76 @@ int setup_store_remove(const struct setup_store *s, const char *key,
 	if (fd < 0)
 		return error_errno(err, -fd, "setup %.12s", key);
 	return store_remove_locked(s, key, err);
+}
+
+/* What a layer says about itself; "": it cannot be read. */
+static void store_read_base(const struct setup_store *s, const char *key,
+			    char base[SHA256_DIGITS + 1], bool *part)
+{
+	struct warren_error unread = WARREN_ERROR_INIT;
+	struct setup_layer l;
+
+	base[0] = '\0';
+	*part = false;
+	if (setup_store_use(s, key, &l, &unread) < 0)
+		return;
+	(void)strcpy(base, l.base);
+	*part = l.part;
+	setup_layer_done(&l);
+}
+
+int setup_store_remove(const struct setup_store *s, const char *key,
+		       struct warren_error *err)
+{
+	struct warren_error used = WARREN_ERROR_INIT;
+	char base[SHA256_DIGITS + 1], next[SHA256_DIGITS + 1];
+	bool part;
+	int r;
+
+	store_read_base(s, key, base, &part);
+	r = store_remove_one(s, key, err);
+	if (r < 0)
+		return r;
+	for (; base[0]; (void)strcpy(base, next)) {
+		store_read_base(s, base, next, &part);
+		if (!part || store_remove_one(s, base, &used) < 0)
+			break;
+	}
+	return 0;
+}
+
+/* Find a layer above @key on which no other layer lies; @key itself if there is none. */
+static void store_find_top(const struct setup_layer *v, size_t n, const char *key,
+			   char ret[SHA256_DIGITS + 1])
+{
+	(void)snprintf(ret, SHA256_DIGITS + 1, "%s", key);
+	for (size_t depth = 0; depth < SETUP_CHAIN_MAX; depth++)
+		for (size_t i = 0; i < n; i++)
+			if (strcmp(v[i].base, ret) == 0) {
+				(void)strcpy(ret, v[i].key);
+				break;
+			}
+}
+
+int setup_store_remove_above(const struct setup_store *s, const char *key,
+			     struct warren_error *err)
+{
+	char top[SHA256_DIGITS + 1] = "";
+
+	while (strcmp(top, key) != 0) {
+		struct setup_layer *v = NULL;
+		size_t n = 0;
+		int r = setup_store_list(s, &v, &n, err);
+
+		if (r < 0)
+			return r;
+		store_find_top(v, n, key, top);
+		setup_store_list_done(v, n);
+		r = store_remove_one(s, top, err);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return 0;
 }
 
 /* ------------------------------------------------------------------ making */

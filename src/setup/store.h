@@ -40,6 +40,7 @@ struct setup_layer {
 	char **steps;        /* titles */
 	uint64_t created_ms; /* since 1970 */
 	uint64_t took_ms;    /* the steps */
+	bool part;           /* made only for results of more steps */
 	int lock;            /* its directory, with a shared lock; -1 */
 };
 
@@ -60,9 +61,15 @@ int setup_store_find(const struct setup_store *s, const char *prefix,
 int setup_store_list(const struct setup_store *s, struct setup_layer **ret, size_t *ret_n,
 		     struct warren_error *err) MUST_CHECK;
 void setup_store_list_done(struct setup_layer *v, size_t n);
-/* Remove a layer. -EBUSY: a sandbox uses it, or it is the base of another one. */
+/*
+ * Remove a layer, and those below it that are parts and that no other layer needs.
+ * -EBUSY: a sandbox uses it, or it is the base of another one.
+ */
 int setup_store_remove(const struct setup_store *s, const char *key,
 		       struct warren_error *err) MUST_CHECK;
+/* Remove a layer, if there is one, and all that lie on top of it. -EBUSY: as above. */
+int setup_store_remove_above(const struct setup_store *s, const char *key,
+			     struct warren_error *err) MUST_CHECK;
 
 /*
  * Lock the creation of a layer: returns a descriptor for setup_store_unlock().

@@ -43,54 +43,6 @@ def steps_run_once():
         eq(w.setup(), first.replace("created", "ready"))
 
 
-STEP = "{run: 'cat %s >>/srv/log; cat /srv/log >log; echo >/root/%s', files: [%s]}"
-
-
-@test
-def steps_start_from_the_result_of_the_steps_before_them():
-    with World() as w:
-        def steps(*names):
-            put(w.project, {"warren.yaml": f"steps: [{', '.join(STEP % (n, n, n) for n in names)}]\n"})
-            return w.setup()
-
-        put(w.project, {"one": "1\n", "two": "2\n", "three": "3\n"})
-        steps("one")
-        p = w.run("setup")
-        ok(b"ready" in p.stdout, p.stdout)
-        last = steps("one", "two")
-        eq(w.read(last, "project", "log"), "1\n2\n")
-        layers = w.list()
-        eq((len(layers), layers[0]["base"], layers[1]["base"]), (2, layers[1]["key"], None))
-        eq(w.read(steps("one", "two", "three"), "project", "log"), "1\n2\n3\n")
-        # A file of the last step has changed: those before it have a result.
-        put(w.project, {"three": "33\n"})
-        eq(w.read(w.setup(), "project", "log"), "1\n2\n33\n")
-        ok(w.list()[0]["base"].startswith(last.split()[0]), f"the base: {w.list()[0]}")
-        # A file of the first step has changed: no part of its result is used.
-        put(w.project, {"one": "11\n"})
-        again = w.setup()
-        eq((w.read(again, "project", "log"), w.list()[0]["base"]), ("11\n2\n33\n", None))
-        # The length of a chain is limited.
-        names = [f"f{i}" for i in range(10)]
-        put(w.project, {n: f"{n}\n" for n in names})
-        for n in range(1, len(names) + 1):
-            last = steps(*names[:n])
-            eq(w.read(last, "project", "log"), "".join(f"{name}\n" for name in names[:n]))
-
-
-@test
-def nothing_stays_of_a_step_that_has_changed():
-    with World() as w:
-        put(w.project, {"warren.yaml": "steps: [{run: 'sh ./install.sh'}]\n",
-                        "install.sh": "echo 'echo POISONED' >/root/.bashrc; mkdir node_modules; echo bad >node_modules/x\n"})
-        first = w.setup()
-        show = ("work", "-q", "--no-sync", "--", "sh", "-c", "cat /root/.bashrc node_modules/x 2>/dev/null; echo end")
-        eq(w.run(*show).stdout, b"echo POISONED\nbad\nend\n")
-        put(w.project, {"install.sh": "mkdir node_modules\n"})
-        ok(w.setup().endswith("created"), first)
-        eq(w.run(*show).stdout, b"end\n")
-
-
 @test
 def what_a_step_reads_through_other_programs_is_part_of_the_key():
     with World() as w:
@@ -107,16 +59,6 @@ def what_a_step_reads_through_other_programs_is_part_of_the_key():
         put(w.project, {"more.py": "open('build/py', 'w').write('p2')\n"})
         w.setup()
         eq(w.run(*show).stdout, b"v2\np2")
-
-
-@test
-def refresh_starts_again():
-    with World() as w:
-        put(w.project, {"warren.yaml": "steps: [{run: 'date +%s%N >made'}]\n"})
-        first = w.setup()
-        made = w.read(first, "project", "made")
-        eq(w.setup("--refresh"), first)
-        ok(w.read(first, "project", "made") != made, "the step did not run again")
 
 
 @test
@@ -268,19 +210,6 @@ def a_script_of_an_installation_is_part_of_the_key():
         ok(w.setup().endswith("created"), "without a script")
         put(w.project, {"scripts/x.js": "3\n"})
         ok(w.setup().endswith("ready"), "without a script")
-
-
-@test
-def what_a_later_step_removed_stays_removed():
-    with World() as w:
-        first = "{run: 'mkdir node_modules; touch log node_modules/x', files: [dep]}"
-        put(w.project, {"warren.yaml": f"steps: [{first}]\n", "dep": "1\n"})
-        eq(w.layer_files(w.setup(), "project"), ["log", "node_modules/x"])
-        put(w.project, {"warren.yaml": f"steps: [{first}, {{run: 'rm log node_modules/x', files: [dep]}}]\n"})
-        ok(w.setup().endswith("created"), "another step")
-        ok(w.list()[0]["base"], "it starts from the first step")
-        eq(w.run("work", "-q", "--no-sync", "--", "sh", "-c", "ls; ls node_modules").stdout.split(),
-           [b"dep", b"node_modules", b"warren.yaml"])
 
 
 # ---------------------------------------------------------------- approval

@@ -14,9 +14,6 @@
 #include "cli/command.h"
 #include "cli/work/setup_ask.h"
 #include "cli/work/setup_print.h"
-#include "os/tree_remove.h"
-
-#define READY_NAMED_MAX 10 /* files that are named in messages */
 
 /* -------------------------------------------------------------------- plan */
 
@@ -124,8 +121,8 @@ static int ready_approve(const struct setup_ready_options *o,
 /* ------------------------------------------------------------------ layers */
 
 /* Lock a layer and all layers below it, and add their directories. */
-static int ready_use(const struct setup_store *store, const char *key,
-		     struct setup_ready *r, struct warren_error *err)
+int setup_ready_use(const struct setup_store *store, const char *key,
+		    struct setup_ready *r, struct warren_error *err)
 {
 	while (key[0]) {
 		struct setup_layer *l = &r->chain[r->n_chain];
@@ -154,7 +151,7 @@ static int ready_use(const struct setup_store *store, const char *key,
 	return 0;
 }
 
-static void ready_forget_layers(struct setup_ready *r)
+void setup_ready_forget(struct setup_ready *r)
 {
 	while (r->n_chain > 0)
 		setup_layer_done(&r->chain[--r->n_chain]);
@@ -163,106 +160,8 @@ static void ready_forget_layers(struct setup_ready *r)
 	r->below_layers = strv_free(r->below_layers);
 }
 
-/* Name the first files of a list, which a project can make long. */
-static void ready_say_pruned(const struct setup_ready_options *o, char *const *list,
-			     const char *did, const char *why)
-{
-	size_t n = strv_len((union strv){ .list_const = list });
-
-	if (o->options->quiet)
-		return;
-	for (size_t i = 0; i < n && i < READY_NAMED_MAX; i++) {
-		struct buf AUTO_BUF name = BUF_INIT(8192);
-
-		setup_print_text(&name, list[i]);
-		message_say(o->command, "the setup %s %s, %s: it is not kept", did,
-			    name.failed ? "a file" : name.data, why);
-	}
-	if (n > READY_NAMED_MAX)
-		message_say(o->command, "the setup %s %zu more such files%s", did,
-			    n - READY_NAMED_MAX, n >= 1000 ? " or more" : "");
-}
-
-/* Remove what is not part of the result. */
-static int ready_clean(const struct setup_ready_options *o, struct setup_new *n,
-		       struct warren_error *err)
-{
-	static const char *const rest[] = { "root/work",      "root/lock",
-					    "root/upper/tmp", "root/upper/run",
-					    "project/work",   "project/lock" };
-	struct setup_pruned CLEANUP(setup_pruned_done) pruned = { 0 };
-	AUTO_CLOSE int project = -1, upper = -1;
-	int r;
-
-	for (size_t i = 0; i < ARRAY_SIZE(rest); i++) {
-		char dir[32];
-		const char *name = strrchr(rest[i], '/') + 1;
-		AUTO_CLOSE int fd = -1;
-
-		(void)snprintf(dir, sizeof(dir), "%.*s", (int)(name - rest[i] - 1),
-			       rest[i]);
-		fd = openat(n->fd, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		r = fd < 0 ? -errno : tree_remove(n->fd, fd, name);
-		if (r < 0 && r != -ENOENT)
-			return error_errno(err, -r, "clean up the setup: %s", rest[i]);
-	}
-	project = openat(n->fd, "project", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	upper = openat(n->fd, "project/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (project < 0 || upper < 0)
-		return error_errno(err, errno, "inspect the changes of the setup");
-	r = setup_prune(upper, o->project_fd, &pruned, err);
-	if (r == 0)
-		r = setup_split(project, err);
-	if (r < 0)
-		return r;
-	ready_say_pruned(o, pruned.changed, "changed", "which is a file of the project");
-	ready_say_pruned(
-		o, pruned.added, "wrote",
-		"which is neither in a directory of dependencies nor excluded by "
-		".gitignore");
-	return 0;
-}
-
-static uint64_t ready_now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static int ready_commit(const struct setup_store *store, const struct setup_key *key,
-			struct setup_work *w, struct warren_error *err)
-{
-	const struct setup_steps *steps = &w->ready->plan.steps;
-	struct setup_layer l = {
-		.lock = -1,
-		.project = (char *)(uintptr_t)w->o->project,
-		.image = (char *)(uintptr_t)(w->ready->image ? w->ready->image : "host"),
-		.created_ms = ready_now_ms(),
-		.took_ms = w->took_ms
-	};
-	char AUTO_STRV **titles = NULL;
-
-	for (size_t i = 0; i < steps->n; i++) {
-		struct buf AUTO_BUF title = BUF_INIT(4096);
-
-		if (steps->v[i].start)
-			continue;
-		buf_printf(&title, "%s%s%s", steps->v[i].title,
-			   steps->v[i].dir[0] ? " in " : "", steps->v[i].dir);
-		if (title.failed || strv_add(&titles, title.data) < 0)
-			return error_errno(err, ENOMEM, "keep the setup");
-	}
-	l.steps = titles;
-	(void)strcpy(l.key, key->key);
-	if (w->ready->n_chain > 0)
-		(void)strcpy(l.base, w->ready->chain[0].key);
-	return setup_store_commit(store, w->made, &l, err);
-}
-
-static int ready_key(const struct setup_ready_options *o, const struct setup_ready *r,
-		     size_t n_steps, struct setup_key *ret, struct warren_error *err)
+int setup_ready_key(const struct setup_ready_options *o, const struct setup_ready *r,
+		    size_t n_steps, struct setup_key *ret, struct warren_error *err)
 {
 	const struct setup_key_of of = { .project = o->project,
 					 .image_id = r->found.id,
@@ -272,79 +171,8 @@ static int ready_key(const struct setup_ready_options *o, const struct setup_rea
 	return setup_plan_key_of_prefix(o->project_fd, &r->plan, n_steps, &of, ret, err);
 }
 
-/*
- * Use the result of the first steps, if there is one: it is what they would give now.
- * Any other result may have what its steps left, such as files in the home directory that
- * a changed script or dependency no longer writes. Returns how many steps it has.
- */
-static size_t ready_use_first_steps(const struct setup_ready_options *o,
-				    const struct setup_store *store,
-				    struct setup_ready *r)
-{
-	const struct setup_steps *steps = &r->plan.steps;
-	struct warren_error ignored = WARREN_ERROR_INIT;
-	struct setup_key key;
-
-	for (size_t n = steps->n; n-- > 1;) {
-		if (steps->v[n - 1].start || steps->v[n].start)
-			continue;
-		if (ready_key(o, r, n, &key, &ignored) == 0 &&
-		    ready_use(store, key.key, r, &ignored) == 0 &&
-		    r->n_chain < SETUP_CHAIN_MAX)
-			return n;
-		/* Even if it has the maximum number of layers. */
-		ready_forget_layers(r);
-	}
-	return 0;
-}
-
-/* The user may have changed files while the steps ran: then the result has no valid key.
- */
-static int ready_check_key(const struct setup_ready_options *o,
-			   const struct setup_ready *r, const struct setup_key *key,
-			   struct warren_error *err)
-{
-	struct setup_key now;
-	int failed = ready_key(o, r, r->plan.steps.n, &now, err);
-
-	if (failed == 0 && strcmp(now.key, key->key) != 0)
-		failed = error_set(
-			err, EAGAIN,
-			"files that determine the setup changed while it ran; start "
-			"again");
-	return failed;
-}
-
-/* Run the steps that no layer has; the lock of the key is held. */
-static int ready_make(const struct setup_ready_options *o,
-		      const struct setup_store *store, const struct setup_key *key,
-		      struct setup_ready *r, struct warren_error *err)
-{
-	struct setup_new n = { .fd = -1 };
-	struct setup_work w = {
-		.o = o, .ready = r, .made = &n, .store_path = store->path
-	};
-	int failed;
-
-	if (!o->refresh)
-		w.first = ready_use_first_steps(o, store, r);
-	failed = setup_store_begin(store, &n, err);
-	if (failed == 0)
-		failed = setup_steps_run(&w, err);
-	if (failed == 0)
-		failed = ready_check_key(o, r, key, err);
-	if (failed == 0)
-		failed = ready_clean(o, &n, err);
-	if (failed == 0)
-		failed = ready_commit(store, key, &w, err);
-	setup_store_drop(store, &n);
-	ready_forget_layers(r);
-	return failed < 0 ? failed : ready_use(store, key->key, r, err);
-}
-
-static int ready_lock(const struct setup_ready_options *o,
-		      const struct setup_store *store, const char *key,
-		      struct warren_error *err)
+int setup_ready_lock(const struct setup_ready_options *o, const struct setup_store *store,
+		     const char *key, struct warren_error *err)
 {
 	int lock = setup_store_lock(store, key, false, err);
 
@@ -365,23 +193,18 @@ static int ready_find_or_make(const struct setup_ready_options *o,
 	int lock, failed = 0;
 
 	(void)strcpy(r->key, key->key);
-	r->cached = !o->refresh && ready_use(store, key->key, r, &missing) == 0;
+	r->cached = !o->refresh && setup_ready_use(store, key->key, r, &missing) == 0;
 	if (r->cached)
 		return 0;
-	ready_forget_layers(r);
-	lock = ready_lock(o, store, key->key, err);
+	setup_ready_forget(r);
+	lock = setup_ready_lock(o, store, key->key, err);
 	if (lock < 0)
 		return lock;
 	/* Another process may have made it before this one had the lock. */
-	if (o->refresh)
-		failed = setup_store_remove(store, key->key, err);
-	else
-		r->cached = ready_use(store, key->key, r, &missing) == 0;
-	if (failed == -ENOENT)
-		failed = 0;
-	if (failed == 0 && !r->cached) {
-		ready_forget_layers(r);
-		failed = ready_make(o, store, key, r, err);
+	r->cached = !o->refresh && setup_ready_use(store, key->key, r, &missing) == 0;
+	if (!r->cached) {
+		setup_ready_forget(r);
+		failed = setup_make(o, store, key, r, err);
 	}
 	setup_store_unlock(store, key->key, lock);
 	return failed;
@@ -458,7 +281,7 @@ static int ready_prepare(const struct setup_ready_options *o, struct setup_store
 				    : error_errno(err, ENOMEM, "plan the setup");
 	}
 	if (failed == 0 && ready_has_steps(&r->plan)) {
-		failed = ready_key(o, r, r->plan.steps.n, &key, err);
+		failed = setup_ready_key(o, r, r->plan.steps.n, &key, err);
 		if (failed == 0)
 			failed = ready_find_or_make(o, store, &key, r, err);
 	}
@@ -493,7 +316,7 @@ int setup_ready(const struct setup_ready_options *o, struct setup_ready *ret,
 
 void setup_ready_done(struct setup_ready *r)
 {
-	ready_forget_layers(r);
+	setup_ready_forget(r);
 	setup_plan_done(&r->plan);
 	free(r->memory);
 	setup_image_done(&r->found);

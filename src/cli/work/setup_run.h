@@ -86,13 +86,32 @@ const char *setup_ready_network(const struct setup_ready_options *o);
  */
 char *setup_ready_starts(const struct setup_ready *r) MUST_CHECK;
 
-/* Run the steps, and keep the result. Private to setup_run.c and setup_steps.c. */
+/* ------------------------- private to setup_run.c, setup_make.c and setup_steps.c */
+
+/* Lock a layer and all layers below it, and use them. */
+int setup_ready_use(const struct setup_store *store, const char *key,
+		    struct setup_ready *r, struct warren_error *err) MUST_CHECK;
+void setup_ready_forget(struct setup_ready *r);
+/* The key of the first @n_steps steps. */
+int setup_ready_key(const struct setup_ready_options *o, const struct setup_ready *r,
+		    size_t n_steps, struct setup_key *ret,
+		    struct warren_error *err) MUST_CHECK;
+/* setup_store_lock(), with a message if this has to wait. */
+int setup_ready_lock(const struct setup_ready_options *o, const struct setup_store *store,
+		     const char *key, struct warren_error *err) MUST_CHECK;
+
+/* Run the steps that no layer has, and use the result; the lock of @key is held. */
+int setup_make(const struct setup_ready_options *o, const struct setup_store *store,
+	       const struct setup_key *key, struct setup_ready *ready,
+	       struct warren_error *err) MUST_CHECK;
+
+/* Run the steps from .first to .end, and then verify those from .verify_first on. */
 struct setup_work {
 	const struct setup_ready_options *o;
 	struct setup_ready *ready;
 	struct setup_new *made;
 	const char *store_path;
-	size_t first; /* the steps before this one have a layer */
+	size_t first, end, verify_first;
 	uint64_t took_ms;
 };
 int setup_steps_run(struct setup_work *w, struct warren_error *err) MUST_CHECK;

@@ -301,10 +301,10 @@ static int setup_steps_in(struct setup_work *w, struct work_sandbox *sb,
 	const struct setup_steps *steps = &w->ready->plan.steps;
 	int r = 0;
 
-	for (size_t i = w->first; r == 0 && i < steps->n; i++)
+	for (size_t i = w->first; r == 0 && i < w->end; i++)
 		if (!steps->v[i].start)
 			r = step_run(w, sb, o, &steps->v[i], false, err);
-	for (size_t i = 0; r == 0 && i < steps->n; i++)
+	for (size_t i = w->verify_first; r == 0 && i < w->end; i++)
 		if (!steps->v[i].start && steps->v[i].verify)
 			r = step_run(w, sb, o, &steps->v[i], true, err);
 	return r;
