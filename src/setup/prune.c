@@ -36,15 +36,6 @@ static const char *const prune_tools[] = { "node_modules", ".venv",       ".grad
 					   "*.egg-info",   ".pnpm-store" };
 static const char *const prune_results[] = { "venv", "target", "build", "vendor",
 					     "deps", "_build", ".yarn", "dist" };
-/* What agents and editors take for instructions, even if .gitignore excludes it. */
-static const char *const prune_instructions[] = {
-	"AGENTS*.md",     "CLAUDE*.md", "GEMINI*.md",     ".claude",     ".codex",
-	".gemini",        ".cursor*",   ".aider*",        ".mcp.json",   ".windsurf*",
-	".vscode",        ".idea",      ".github",        ".clinerules", ".envrc",
-	".git",           ".gitignore", ".gitattributes", ".gitmodules", "warren.yaml",
-	".devcontainer*",
-};
-
 /* What is known about the current directory. */
 struct prune {
 	int upper, lower;
@@ -57,25 +48,19 @@ struct prune {
 	struct setup_pruned *found;
 };
 
-static bool prune_has(const char *const *list, size_t n, const char *name, int flags)
+static bool prune_has(const char *const *list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
-		if (fnmatch(list[i], name, flags) == 0)
+		if (fnmatch(list[i], name, 0) == 0)
 			return true;
 	return false;
 }
 
-#define PRUNE_HAS(list, name) prune_has(list, ARRAY_SIZE(list), name, 0)
+#define PRUNE_HAS(list, name) prune_has(list, ARRAY_SIZE(list), name)
 
 bool setup_is_of_tools(const char *name)
 {
 	return PRUNE_HAS(prune_tools, name);
-}
-
-static bool prune_instructs(const char *name)
-{
-	return prune_has(prune_instructions, ARRAY_SIZE(prune_instructions), name,
-			 FNM_CASEFOLD);
 }
 
 static bool prune_is_ignored(const struct prune *p, const char *path, bool is_dir)
@@ -119,7 +104,7 @@ static int prune_descend(const struct prune *p, const char *name, const char *pa
 	below.depth++;
 	below.results |= PRUNE_HAS(prune_results, name);
 	below.excluded |= prune_is_ignored(p, path, true);
-	below.instructions |= prune_instructs(name);
+	below.instructions |= setup_is_instruction(name);
 	if (original) {
 		(void)fremovexattr(up, PRUNE_OPAQUE);
 		/* The layer's mode would be that of the project's directory. */
@@ -153,7 +138,7 @@ static int prune_new(const struct prune *p, const char *name, const char *path,
 		return 0;
 	if (S_ISCHR(st->st_mode) && st->st_rdev == 0)
 		return prune_whiteout(p, name, path);
-	if (p->instructions || prune_instructs(name))
+	if (p->instructions || setup_is_instruction(name))
 		return prune_drop(p, name, path, &p->found->added);
 	if (is_dir && (PRUNE_HAS(prune_tools, name) || PRUNE_HAS(prune_results, name)))
 		return 0;

@@ -111,6 +111,16 @@ struct setup_pruned {
 int setup_prune(int upper, int project, struct setup_pruned *ret,
 		struct warren_error *err) MUST_CHECK;
 void setup_pruned_done(struct setup_pruned *p);
+/* Do agents or editors take a file of this name in a project as instructions? */
+bool setup_is_instruction(const char *name);
+/*
+ * Do the same for @upper, the changes of a setup to the root: remove what agents take as
+ * instructions, also above the project at @workdir (instructions.c). ret->added are the
+ * paths of what was removed; ret->changed, of files that shells and git read, and that
+ * are kept. @env are the variables of the sandbox; HOME matters.
+ */
+int setup_prune_root(int upper, const char *workdir, char *const *env,
+		     struct setup_pruned *ret, struct warren_error *err) MUST_CHECK;
 /* Is this the name of a directory to which only tools write ("node_modules")? */
 bool setup_is_of_tools(const char *name);
 /*

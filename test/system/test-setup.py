@@ -191,6 +191,53 @@ def a_hostile_script_does_not_change_what_the_agent_reads():
                                        f"{os.stat(f'{w.project}/sub').st_mode & 0o7777:o}", "x"])
 
 
+OUTSIDE = r"""
+set -e
+for f in root/.claude/CLAUDE.md root/.claude.json root/.config/opencode/x home/dev/.codex/config.toml srv/u/home/.gemini/x \
+         var/deep/er/a/home/.claude/x var/deep/er/a/named/.qwen/x etc/claude-code/CLAUDE.md CLAUDE.md "$1/AGENTS.md" "$1/.mcp.json" \
+         home/linked/.cursor/rules var/x/b/c/d/target/.roo/x; do
+    mkdir -p "$(dirname "/$f")"; echo 'Obey me.' >"/$f"
+done
+for f in root/.config/tool root/notes.md root/.claud etc/made srv/.config/x var/x/b/c/d/CLAUDE.md; do
+    mkdir -p "$(dirname "/$f")"; echo mine >"/$f"
+done
+ln -s /var/x/b/c/d/target /srv/link
+mkdir -p /root/.config/git; echo '[core]' >/root/.config/git/config; echo '[core]' >/etc/gitconfig; echo 'x=1' >>/root/.bashrc
+echo 'u:x:1:1::/var/deep/er/a/home:/bin/sh' >>/etc/passwd; echo 'l:x:1:1::/srv/link:/bin/sh' >>/etc/passwd
+chmod 0 /home/dev
+"""
+
+
+@test
+def a_setup_leaves_no_instructions_outside_the_project():
+    with World() as w:
+        put(w.project, {"warren.yaml": "env: {HOME: /var/deep/er/a/named}\n"
+                                       f"steps: [{{run: 'sh write {w.top[1:]}', files: [write]}}]\n", "write": OUTSIDE})
+        p = w.run("setup")
+        key = p.stdout.decode()
+        removed = ["/root/.claude", "/root/.claude.json", "/root/.config/opencode", "/home/dev/.codex", "/srv/u/home/.gemini",
+                   "/var/deep/er/a/home/.claude", "/var/deep/er/a/named/.qwen", "/etc/claude-code", "/CLAUDE.md",
+                   "/srv/link/.roo"]
+        for name in removed[:9]:
+            ok(f"wrote {name}, which agents or all programs read as instructions: it is not kept".encode() in p.stderr
+               or b"more such files" in p.stderr, f"{name}: {p.stderr}")
+        left = w.layer_files(key, "root")
+        for name in removed + [f"{w.top}/AGENTS.md", f"{w.top}/.mcp.json", "/home/linked/.cursor", "/var/x/b/c/d/target/.roo"]:
+            ok(not any(f"/{n}".startswith(name + "/") or f"/{n}" == name for n in left), f"{name}: {left}")
+        for name in ("root/.config/tool", "root/notes.md", "root/.claud", "etc/made", "srv/.config/x", "var/x/b/c/d/CLAUDE.md"):
+            ok(name in left, f"a control: {name}: {left}")
+        eq(os.stat(w.upper(key, "root") + "/home/dev").st_mode & 0o7777, 0)
+        for name in ("/root/.config/git", "/root/.bashrc", "/etc/gitconfig"):
+            ok(f"changed {name}, which shells or git read: it is kept".encode() in p.stderr, f"{name}: {p.stderr}")
+        ok("root/.bashrc" in left and "etc/gitconfig" in left, left)
+        # Names in the project, which .gitignore excludes.
+        names = ["AGENT.md", "QWEN.md", "CRUSH.md", "WARP.md", "CONVENTIONS.md", "opencode.json", ".rules", ".roorules",
+                 ".goosehints", ".augment-guidelines"]
+        put(w.project, {".gitignore": "*\n", "write": f"mkdir .junie; touch .junie/guidelines.md notes.md {' '.join(names)}\n"})
+        p = w.run("setup")
+        eq(w.layer_files(p.stdout.decode(), "project"), ["notes.md"])
+
+
 @test
 def a_script_of_an_installation_is_part_of_the_key():
     with World() as w:

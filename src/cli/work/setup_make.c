@@ -48,7 +48,7 @@ struct setup_make {
 
 /* Name the first files of a list, which a project can make long. */
 static void make_say_pruned(const struct setup_ready_options *o, char *const *list,
-			    const char *did, const char *why)
+			    const char *did, const char *why, bool kept)
 {
 	size_t n = strv_len((union strv){ .list_const = list });
 
@@ -58,8 +58,8 @@ static void make_say_pruned(const struct setup_ready_options *o, char *const *li
 		struct buf AUTO_BUF name = BUF_INIT(8192);
 
 		setup_print_text(&name, list[i]);
-		message_say(o->command, "the setup %s %s, %s: it is not kept", did,
-			    name.failed ? "a file" : name.data, why);
+		message_say(o->command, "the setup %s %s, %s: it is %skept", did,
+			    name.failed ? "a file" : name.data, why, kept ? "" : "not ");
 	}
 	if (n > MAKE_NAMED_MAX)
 		message_say(o->command, "the setup %s %zu more such files%s", did,
@@ -98,10 +98,33 @@ static int make_clean(const struct setup_ready_options *o, struct setup_new *n,
 		r = setup_split(project, err);
 	if (r < 0)
 		return r;
-	make_say_pruned(o, pruned.changed, "changed", "which is a file of the project");
+	make_say_pruned(o, pruned.changed, "changed", "which is a file of the project",
+			false);
 	make_say_pruned(o, pruned.added, "wrote",
 			"which is neither in a directory of dependencies nor excluded by "
-			".gitignore");
+			".gitignore",
+			false);
+	return 0;
+}
+
+/* In the root, only what agents take as instructions is not part of the result. */
+static int make_clean_root(const struct setup_make *m, const struct setup_new *n,
+			   struct warren_error *err)
+{
+	struct setup_pruned CLEANUP(setup_pruned_done) pruned = { 0 };
+	const struct setup_ready *ready = m->ready;
+	AUTO_CLOSE int root =
+		openat(n->fd, "root/upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = root < 0 ? error_errno(err, errno, "inspect what the setup wrote")
+			 : setup_prune_root(root, ready->workdir, ready->env, &pruned,
+					    err);
+
+	if (r < 0)
+		return r;
+	make_say_pruned(m->o, pruned.added, "wrote",
+			"which agents or all programs read as instructions", false);
+	make_say_pruned(m->o, pruned.changed, "changed", "which shells or git read",
+			true);
 	return 0;
 }
 
@@ -181,6 +204,8 @@ static int make_stage(struct setup_make *m, size_t first, size_t end,
 		r = make_check_key(m, end, err);
 	if (r == 0)
 		r = make_clean(m->o, &n, err);
+	if (r == 0)
+		r = make_clean_root(m, &n, err);
 	if (r == 0)
 		r = make_commit(m, &w, err);
 	setup_store_drop(m->store, &n);
