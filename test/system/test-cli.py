@@ -22,7 +22,7 @@ def the_reason_for_a_failed_create_is_always_reported():
     """The sandbox's first process may have ended before it gets a request."""
     for _ in range(30):
         p = warren("run", "--quiet", "--tmpfs", "/usr/x", "--", "true")
-        eq((p.returncode, b"mount point '/usr/x': Read-only file system" in p.stderr), (125, True), p.stderr)
+        eq((p.returncode, b"mount point '/usr/x': Read-only file system; choose a path outside of this directory, such as /mnt/NAME" in p.stderr), (125, True), p.stderr)
 
 
 @test

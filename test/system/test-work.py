@@ -9,6 +9,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -126,6 +127,29 @@ def a_devcontainer_is_honoured(u):
     ok(b"sets these variables for the command: A, B\n" in p.stderr, f"{p}")
     eq(u.work("cat", "/tmp/started").stdout, b"started\n", "the approval is remembered")
     eq(u.work("pwd", options=["-w", "/mine"]).stdout, b"/mine\n")
+
+
+@each_user
+def a_command_that_only_the_machine_has_is_explained(u):
+    home = f"{u.dir}/home"
+    for name in (".local/bin", ".local/share/tool/v1"):
+        os.makedirs(f"{home}/{name}")
+    spill(f"{home}/.local/share/tool/v1/tool", "#!/bin/sh\necho ran\n")
+    os.chmod(f"{home}/.local/share/tool/v1/tool", 0o755)
+    os.symlink("../share/tool/v1/tool", f"{home}/.local/bin/tool")
+    shutil.copy(f"{home}/.local/share/tool/v1/tool", f"{home}/alone")
+    u.env["PATH"] += f":{home}/.local/bin:{home}"
+    for name in ("tool", f"{home}/.local/bin/tool"):
+        p = u.work(name, status=127)
+        said = p.stderr.decode().splitlines()[-1]
+        ok(f"this machine has '{name}' in '{home}/.local/bin', which the sandbox does not see" in said, said)
+        # It works with exactly these options.
+        eq(u.work(name, options=said.split(" show it with ")[1].split()).stdout, b"ran\n", said)
+    p = u.work("alone", status=127)
+    ok(b"copy it to a directory for programs" in p.stderr and b" -v /" not in p.stderr, f"{p}")
+    for name in ("no-such-command", f"{u.project}/x"):
+        p = u.work(name, status=127)
+        ok(b"No such file" in p.stderr and b"this machine has" not in p.stderr, f"{p}")
 
 
 SERVER = """

@@ -615,6 +615,22 @@ int rootfs_leave(struct native_plan *p, struct warren_error *err)
 	return r < 0 ? r : rootfs_change_root(p->scratch, err);
 }
 
+/* Directories that the image shares with the machine are read-only, for root as well. */
+static int make_target_failed(const char *part, struct warren_error *err)
+{
+	int code = errno;
+
+	(void)error_errno(err, code, "create the mount point '%s'", part);
+	if (code == EROFS) {
+		size_t n = strlen(err->msg);
+
+		(void)snprintf(err->msg + n, sizeof(err->msg) - n,
+			       "; choose a path outside of this directory, such as "
+			       "/mnt/NAME");
+	}
+	return -code;
+}
+
 /*
  * Open @path inside; create missing directories and, as the last component, a directory
  * or an empty file. Follow links (all paths end inside now) except those of /proc, which
@@ -643,8 +659,7 @@ static int make_target(const char *path, bool dir, struct warren_error *err)
 					     : mkdirat(at, part + from, 0755);
 
 			if (r < 0)
-				return error_errno(err, errno,
-						   "create the mount point '%s'", part);
+				return make_target_failed(part, err);
 			fd = mount_openat2(AT_FDCWD, part, O_PATH, 0,
 					   RESOLVE_NO_MAGICLINKS);
 		}

@@ -19,6 +19,7 @@
 #include "cli/work/setup_run.h"
 #include "cli/work/work_decide.h"
 #include "cli/work/work_list.h"
+#include "cli/work/work_missing.h"
 #include "cli/work/work_options.h"
 #include "cli/work/work_project.h"
 #include "cli/work/work_run.h"
@@ -419,6 +420,8 @@ static int work_job_sandbox(struct work_job *job, bool *ret_started)
 	if (work_sandbox_exec(sb, &(struct work_exec){ .argv = job->argv, .output = -1 },
 			      &result, &err) < 0) {
 		status = work_job_fail(&err, result_exec_status(err.code));
+		if (err.code == ENOENT)
+			work_missing_say(job->argv[0], job->project);
 	} else {
 		*ret_started = true;
 		job->signal = work_sandbox_signal(sb, &killed);

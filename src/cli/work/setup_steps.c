@@ -139,17 +139,23 @@ static void step_show_tail(const struct step_run *s)
 /* ------------------------------------------------------------------ a step */
 
 /* Text for the shell that checks for the program first. */
-static char *step_script(const struct setup_step *step, const char *run)
+static char *step_script(const struct setup_work *w, const struct setup_step *step,
+			 const char *run)
 {
+	const char *image = w->ready->image;
 	char *text = NULL;
 
 	if (!step->needs)
 		return strdup(run);
 	if (asprintf(
 		    &text,
-		    "command -v %s >/dev/null || { echo 'the image has no %s: choose another "
-		    "one (--image, or image: in warren.yaml)' >&2; exit 127; }\n%s",
-		    step->needs, step->needs, run) < 0)
+		    "command -v %s >/dev/null || { echo 'the image has no %s%s: choose "
+		    "another one (--image, or image: in warren.yaml)' >&2; exit 127; }\n%s",
+		    step->needs, step->needs,
+		    image && strcmp(image, "host") != 0
+			    ? ""
+			    : " (programs in your home directory are hidden)",
+		    run) < 0)
 		return NULL;
 	return text;
 }
@@ -158,7 +164,7 @@ static int step_exec(struct setup_work *w, struct work_sandbox *sb,
 		     const struct setup_step *step, const char *run, struct step_run *s,
 		     struct warren_result *ret, struct warren_error *err)
 {
-	AUTO_FREE char *script = step_script(step, run);
+	AUTO_FREE char *script = step_script(w, step, run);
 	AUTO_FREE char *cwd = NULL;
 	/* The commands of devcontainer.json go on after a failure, as elsewhere. */
 	const char *argv[] = {
