@@ -218,6 +218,8 @@ static bool plan_touched(const struct plan *p)
 
 /* ------------------------------------------------------------------------ kinds */
 
+static const char plan_in_the_way[] = "you have a file where the sandbox has a directory";
+
 /* Remove a file of the user. */
 static int plan_remove(struct plan *p, const char *path, struct warren_error *err)
 {
@@ -310,9 +312,7 @@ static int plan_find_in_the_way(const struct plan *p, const char *path, char **r
 /* 1: nothing is in the way of @path now; 0: there is a conflict. */
 static int plan_clear_the_way(struct plan *p, const char *path, struct warren_error *err)
 {
-	struct accept_merge m = {
-		.reason = "you have a file where the sandbox has a directory"
-	};
+	struct accept_merge m = { .reason = plan_in_the_way };
 	AUTO_FREE char *file = NULL;
 	struct plan other = *p;
 	struct op *op;
@@ -359,6 +359,19 @@ static int plan_chmod(struct plan *p, mode_t new, struct warren_error *err)
 	return 1;
 }
 
+/* Remove the file that the user has where the sandbox has a directory. */
+static int plan_make_room(struct plan *p, struct warren_error *err)
+{
+	struct accept_merge m = { .reason = plan_in_the_way };
+	int r;
+
+	if (p->c->old_mode)
+		return plan_remove(p, p->c->path, err);
+	/* The sandbox did not replace it, but did not see it. */
+	r = plan_conflict(p, &m, err);
+	return r != 1 ? (r < 0 ? r : 0) : plan_remove(p, p->c->path, err);
+}
+
 static int plan_mkdir(struct plan *p, struct warren_error *err)
 {
 	AUTO_FREE char *below = NULL;
@@ -370,7 +383,7 @@ static int plan_mkdir(struct plan *p, struct warren_error *err)
 	if (!p->yours_exists && p->c->kind == CHANGE_MODE)
 		return 1;
 	if (p->yours_exists)
-		r = plan_remove(p, p->c->path, err);
+		r = plan_make_room(p, err);
 	if (r <= 0)
 		return r;
 	r = plan_clear_the_way(p, p->c->path, err);
@@ -614,8 +627,8 @@ static int plan_file(struct plan *p, struct warren_error *err)
 		return plan_error(p, same, err);
 	if (same)
 		return S_ISREG(p->yours.st.st_mode) ? plan_chmod(p, p->mode, err) : 1;
-	if (plan_touched(p) || (!p->c->old_mode && p->c->kind == CHANGE_ADDED &&
-				!(p->c->guard & GUARD_HIDDEN)))
+	/* If the sandbox did not see the file, there is no common version. */
+	if (plan_touched(p) || (!p->c->old_mode && p->c->kind == CHANGE_ADDED))
 		return plan_merge(p, err);
 	return plan_put(p, NULL, err);
 }

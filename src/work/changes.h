@@ -68,7 +68,8 @@ struct change {
 	bool ignored; /* by .gitignore */
 	/* Only with CHANGES_LINES. .uncounted: like .binary, and maybe it is text. */
 	bool binary, uncounted;
-	bool touched;   /* the user's file has changed since the work started */
+	bool touched; /* the user's file has changed since the work started */
+	bool unseen; /* the project has a file there, which was hidden from the sandbox */
 	unsigned guard; /* enum change_guard, combined */
 	size_t n_files;
 	size_t lines_added, lines_removed; /* only with CHANGES_LINES */

@@ -157,6 +157,17 @@ static bool search_collapsed(const struct changes_walk *k)
 	return !k->tree.ignored || !k->tracked;
 }
 
+/* Does the user have something at the path? Directories on both sides do no harm. */
+static bool search_project_has(const struct changes_walk *k, bool dir)
+{
+	struct stat st;
+
+	int r = beneath_stat(k->w->project_fd, k->path, &st);
+
+	/* A file or a link may be above it. */
+	return r == 0 ? !dir || !S_ISDIR(st.st_mode) : r == -ENOTDIR || r == -ELOOP;
+}
+
 static int changes_found(struct changes_walk *k, enum change_kind kind,
 			 const struct walk_names *e, unsigned guard)
 {
@@ -201,6 +212,7 @@ static int changes_found(struct changes_walk *k, enum change_kind kind,
 	c->touched = old && (S_ISDIR(old->st_mode)
 				     ? c->base_mode != c->old_mode && kind == CHANGE_MODE
 				     : known_touched(k->w, k->path, old));
+	c->unseen = !old && (guard & GUARD_HIDDEN) && search_project_has(k, dir);
 	return 0;
 }
 

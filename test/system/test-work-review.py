@@ -117,6 +117,38 @@ def what_needs_permission_is_left_and_named():
 
 @test
 @needs_root
+def a_hidden_file_of_the_user_is_never_replaced_silently():
+    for script, now in (("echo x >>.env", b"x\n"), ("touch .env", b"")):
+        with project() as p:
+            p.put(".env", b"S=1\n", 0o600)
+            p.put("key.pem", b"-----BEGIN PRIVATE KEY-----\n")
+            p.git()
+            p.warren("work", "-q", "--keep", "--name", "w", p.path, "--", "sh", "-c", f"{script}; echo 1 >.env.local; echo 2 >a")
+            rows = p.warren("diff", "w", "--stat").stdout.splitlines()
+            eq([(b"[needs --allow hidden]" in r, b"[you have a file there]" in r) for r in rows[:3]],
+               [(True, True), (False, False), (False, False)], rows)
+            ok(b"[you have a file there]" in p.warren("diff", "w").stdout, "a diff says it, too")
+            eq([c["changed_by_user"] for c in json.loads(p.warren("diff", "w", "--json").stdout)["changes"]], [True, False, False])
+            patch = p.warren("diff", "w", "--patch")
+            ok(b".env.local" in patch.stdout and b"a/.env b/.env\n" not in patch.stdout and b"1 change is not shown" in patch.stderr, patch)
+            refused = p.warren("accept", "w", "--allow", "hidden", status=1)
+            ok(b"conflict: .env: you and the sandbox added different files" in refused.stderr, refused)
+            eq((p.get(".env"), os.path.exists(f"{p.path}/a")), (b"S=1\n", False))
+            with p.terminal("accept", "w", "--allow", "hidden", "--hunks") as t:
+                t.expect(rb"\.env: added, and you have a file there.*\?\]\? ")
+                t.type(b"y\r")
+                for _ in range(2):
+                    t.expect(rb"\?\]\? ")
+                    t.type(b"n\r")
+                eq(t.wait(), 1, t.seen)
+            p.warren("accept", "w", "--allow", "hidden", "--conflicts", "skip", status=1)
+            eq((p.get(".env"), p.get("a"), p.get(".env.local")), (b"S=1\n", b"2\n", b"1\n"))
+            p.warren("accept", "w", "--allow", "hidden", "--conflicts", "theirs")
+            eq((p.get(".env"), os.stat(f"{p.path}/.env").st_mode & 0o777), (now, 0o600))
+
+
+@test
+@needs_root
 def hunks_are_chosen_with_the_keys_of_git_add():
     seven, all_four = {"l7": "seven", "l9": "nine"}, {"l7": "seven", "l9": "nine", "l30": "thirty", "l50": "fifty"}
     for typed, wanted in (("yny", {**seven, "l50": "fifty"}), ("nyn", {"l30": "thirty"}), ("a", all_four), ("d", {}),

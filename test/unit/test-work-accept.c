@@ -429,6 +429,13 @@ TEST(guarded_changes_need_permission)
 	shell("cd p && test ! -e .git/hooks/pre-commit -a ! -L out -a ! -e x && ! grep -q '\\[x\\]' .git/config && test $(cat .env) = secret");
 	EQ(decide(w, ".git/hooks/pre-commit out x a .env", 0,
 		  &(struct accept_options){ .allow = ~0U, .ignored = true }),
+	   -EEXIST);
+	EQ(result.n_conflicts, 1);
+	STREQ(result.conflicts[0].path, ".env");
+	shell("test $(cat p/.env) = secret");
+	EQ(decide(w, ".git/hooks/pre-commit out x a .env", 0,
+		  &(struct accept_options){
+			  .allow = ~0U, .ignored = true, .conflicts = ACCEPT_THEIRS }),
 	   0);
 	EQ(stat(in("p/a"), &st), 0);
 	EQ(st.st_mode & 07777, 04644);
@@ -446,46 +453,59 @@ TEST(files_below_a_hidden_directory_need_permission)
 	w = start();
 	shell("mknod '%s/hide/.aws' c 0 0", w->dir);
 	upper(w,
-	      "mkdir -p .aws/sub open && echo s | tee .aws/key .aws/new .aws/sub/key >open/key");
+	      "mkdir -p .aws/sub open && echo s | tee .aws/key .aws/sub/key >open/key && echo something >.aws/new");
 	EQ(accept_paths(w, ".aws/key"), -EPERM);
 	EQ(accept_paths(w, ".aws/new"), -EPERM);
 	EQ(accept_paths(w, ".aws/sub/key"), -EPERM);
 	EQ(accept_paths(w, "open/key"), 0);
 	shell("cd p && test $(cat .aws/key) = mine -a $(cat .aws/sub/key) = mine -a $(cat open/key) = s");
-	EQ(decide(w, ".aws/sub/key", 0,
+	EQ(decide(w, ".aws/sub/key .aws/new", 0,
 		  &(struct accept_options){ .allow = GUARD_HIDDEN }),
+	   -EEXIST);
+	EQ(decide(w, ".aws/sub/key .aws/new", 0,
+		  &(struct accept_options){ .allow = GUARD_HIDDEN,
+					    .conflicts = ACCEPT_SKIP }),
 	   0);
-	shell("cd p && test $(cat .aws/key) = mine -a $(cat .aws/sub/key) = s");
+	shell("cd p && test $(cat .aws/key .aws/sub/key .aws/new | tr -d '\\n') = mineminesomething");
 	end();
 }
 
 /* The user's own file is not what was before it. */
 TEST(a_file_that_the_sandbox_did_not_see_is_a_conflict)
 {
-	AUTO_WORK struct work *w = NULL;
-	AUTO_CHANGES struct changes c = { 0 };
-	struct accept_item item = { 0 };
+	static const char *const made[] = { "echo s >a", ": >a", "ln -s x a", "mkdir a",
+					    "mkdir a && echo s >a/b" };
+	const struct accept_options allow = { .allow = GUARD_HIDDEN };
 
-	begin();
-	shell("echo mine >p/a");
-	w = start();
-	shell("mknod '%s/hide/a' c 0 0", w->dir);
-	upper(w, "echo s >a");
-	EQ(changes_list(w, 0, &c, &err), 0);
-	EQ(c.v[0].guard, GUARD_HIDDEN);
-	item.change = &c.v[0];
-	c.v[0].guard = 0;
-	EQ(accept_changes(w, &item, 1, &(struct accept_options){ 0 }, &result, &err),
-	   -EEXIST);
-	EQ(result.n_conflicts, 1);
-	shell("test $(cat p/a) = mine");
-	accept_result_done(&result);
-	EQ(accept_changes(w, &item, 1,
-			  &(struct accept_options){ .conflicts = ACCEPT_THEIRS }, &result,
-			  &err),
-	   0);
-	shell("test $(cat p/a) = s");
-	end();
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++) {
+		AUTO_WORK struct work *w = NULL;
+		AUTO_CHANGES struct changes c = { 0 };
+
+		begin();
+		shell("echo mine >p/a && chmod 600 p/a");
+		w = start();
+		shell("mknod '%s/hide/a' c 0 0 && mknod '%s/hide/none' c 0 0", w->dir,
+		      w->dir);
+		upper(w, made[i]);
+		upper(w, "echo new >none");
+		EQ(changes_list(w, 0, &c, &err), 0);
+		EQ(c.n, 2);
+		EQ(c.v[0].guard & GUARD_HIDDEN, GUARD_HIDDEN);
+		OK(c.v[0].unseen);
+		OK(!c.v[1].unseen);
+		EQ(decide(w, NULL, 0, &allow), -EEXIST);
+		EQ(result.n_conflicts, 1);
+		shell("cd p && test $(cat a) = mine -a ! -e none && test $(stat -c %%a a) = 600");
+		EQ(decide(w, "none", 0, &allow), 0);
+		shell("test $(cat p/none) = new");
+		EQ(decide(w, NULL, 0,
+			  &(struct accept_options){ .allow = GUARD_HIDDEN,
+						    .conflicts = ACCEPT_THEIRS }),
+		   0);
+		shell("cd p && test \"$(cat a 2>/dev/null)\" != mine && { test -e a || test -L a; }");
+		accept_result_done(&result);
+		end();
+	}
 }
 
 TEST(ignored_directories_are_accepted_as_a_whole)

@@ -76,8 +76,12 @@ int choose_load(struct choose *c, struct choose_file *f, struct warren_error *er
 	}
 	if (r < 0)
 		return r;
-	/* In the mode copy, .old is that of the copy: only hunks depend on it. */
-	if (!S_ISDIR(f->change->old_mode | f->change->new_mode) && !f->change->from)
+	/*
+	 * In the mode copy, .old is that of the copy: only hunks depend on it. A file
+	 * that was hidden from the sandbox is not in .old, and is not replaced anyway.
+	 */
+	if (!f->change->unseen && !S_ISDIR(f->change->old_mode | f->change->new_mode) &&
+	    !f->change->from)
 		accept_sum(&f->old, f->seen);
 	if (S_ISREG(f->old.mode) && S_ISREG(f->new.mode) && f->patch.n &&
 	    !f->change->from) {

@@ -81,6 +81,8 @@ static void ask_put_headline(const struct choose_ask *a, struct buf *out)
 	}
 	if (c->touched || a->f->old.touched)
 		buf_puts(out, ", and you changed it, too");
+	if (c->unseen)
+		buf_puts(out, ", and you have a file there");
 	buf_puts(out, a->colors ? a->colors->reset : "");
 	buf_puts(out, "\n");
 	for (unsigned bit = 1; bit <= GUARD_HIDDEN; bit *= 2)

@@ -77,7 +77,8 @@ bool show_in_diff(const struct change *c)
 
 bool show_in_patch(const struct change *c)
 {
-	return show_in_diff(c) && !show_is_git_path(c->path) &&
+	/* git does not add a file that is already there. */
+	return show_in_diff(c) && !c->unseen && !show_is_git_path(c->path) &&
 	       (!c->from || !show_is_git_path(c->from));
 }
 
@@ -260,6 +261,8 @@ static void show_notes(const struct change *c, struct buf *out)
 				   change_guard_name((enum change_guard)bit));
 	if (c->touched)
 		buf_puts(out, " [you changed it, too]");
+	if (c->unseen)
+		buf_puts(out, " [you have a file there]");
 }
 
 static void show_sizes(const struct change *c, struct buf *out)
@@ -439,7 +442,7 @@ static bool show_has_rest(const struct change *c)
 {
 	const mode_t old = c->old_mode, new = c->new_mode;
 
-	if (!show_in_diff(c) || S_ISDIR(new))
+	if (!show_in_diff(c) || S_ISDIR(new) || c->unseen)
 		return true;
 	return new && !show_is_git_mode(new) &&
 	       (!old || (old & S_IFMT) != (new &S_IFMT) || ((old ^ new) & 07777));
@@ -533,7 +536,7 @@ void show_json(const struct change *c, struct json *j)
 	json_bool(j, "ignored", c->ignored);
 	json_bool(j, "directory", c->tree);
 	json_u64(j, "files", c->tree ? c->n_files : 1);
-	json_bool(j, "changed_by_user", c->touched);
+	json_bool(j, "changed_by_user", c->touched || c->unseen);
 	json_u64(j, "lines_added", c->lines_added);
 	json_u64(j, "lines_removed", c->lines_removed);
 	json_open(j, "needs", '[');
