@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "work/changes_internal.h"
+#include "work/earlier.h"
 #include "work/files_internal.h"
 #include "work/git_run.h"
 
@@ -71,16 +72,16 @@ static int base_committed(struct work *w, const char *path, struct change_side *
 	AUTO_FREE char *name = NULL;
 	/* With the ends of lines that git writes for this file. */
 	const char *const argv[] = { "cat-file", "--filters", NULL, NULL };
-	const char *full[ARRAY_SIZE(argv)];
+	const char *full[ARRAY_SIZE(argv)], *head = earlier_head(w, path);
 	struct git_command c = { .argv = full, .in = -1, .out = -1 };
 	int r;
 
-	if (!w->head || base_names_lack(w, path))
+	if (!head || base_names_lack(w, path, head))
 		return -ENOENT;
 	r = base_is_filtered(w, path, err);
 	if (r != 0)
 		return r < 0 ? r : -ENOENT;
-	if (asprintf(&name, "%s:%s", w->head, path) < 0)
+	if (asprintf(&name, "%s:%s", head, path) < 0)
 		return -ENOMEM;
 	(void)memcpy(full, argv, sizeof(argv));
 	full[2] = name;

@@ -5,7 +5,7 @@
  * The project's file itself, as long as the user has not changed it. Otherwise a copy,
  * which base_keep() made when the sandbox had ended, or base_begin() before it started.
  * Otherwise, the file's contents in the commit that the repository was at when the work
- * started.
+ * started. After a work was resumed, all this is about the time of that (earlier.h).
  */
 #ifndef WORK_BASE_H
 #define WORK_BASE_H
@@ -18,6 +18,12 @@
  * 64 MiB. Before the sandbox starts, and after files were hidden.
  */
 int base_begin(struct work *w, struct warren_error *err) MUST_CHECK;
+/*
+ * A work is resumed: the files of the project as they are now are those that the sandbox
+ * sees, and that later changes of both sides are compared with, except for files that the
+ * sandbox has already changed. After files were hidden, and before base_begin().
+ */
+int base_renew(struct work *w, struct warren_error *err) MUST_CHECK;
 /* Wait until the child has ended. @end: end it now, with what it has copied. */
 void base_wait(struct work *w, bool end);
 /* Copy the originals of files that the sandbox changed, unless the user has as well. */

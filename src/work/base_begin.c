@@ -7,7 +7,7 @@
  * since it, and all files of a project without a repository, are copied to <work>/before.
  *
  * A child does that while the sandbox starts, so that the start takes no longer. It is
- * a race with the user, without a wrong result: a file that has changed since the start
+ * a race with the user, without a wrong result: a file that has changed since then
  * (by its ctime, before and after it was read) is not copied, and then its contents are
  * as unknown as without the copy. Hidden files are not copied: the sandbox cannot change
  * them.
@@ -153,7 +153,7 @@ static int before_repository(struct before *b)
 				  "--no-renames",
 				  "--no-ext-diff",
 				  "--ignore-submodules=all",
-				  b->w->head,
+				  b->w->since_head,
 				  "--",
 				  NULL };
 	const char *const others[] = { "ls-files", "--others", "--exclude-standard", "-z",
@@ -240,7 +240,7 @@ _Noreturn static void before_child(struct work *w, pid_t parent)
 	if (b.out < 0 || b.hide < 0)
 		_exit(1);
 	/* Without git on this machine, the repository is an ordinary directory. */
-	if (!w->head || before_repository(&b) < 0)
+	if (!w->since_head || before_repository(&b) < 0)
 		before_walk(&b, 0, 0);
 	_exit(0);
 }

@@ -52,9 +52,8 @@ static int names_index(struct base_names *b)
 
 static void names_load(struct work *w, struct base_names *b)
 {
-	const char *const argv[] = {
-		"ls-tree", "-r", "-z", "--name-only", w->head, NULL
-	};
+	const char *const argv[] = { "ls-tree",     "-r",          "-z",
+				     "--name-only", w->since_head, NULL };
 	const struct git_command c = { .argv = argv, .in = -1, .out = -1 };
 	struct warren_error ignored;
 
@@ -62,8 +61,11 @@ static void names_load(struct work *w, struct base_names *b)
 	b->known = git_run(w, &c, &b->text, &ignored) == 0 && names_index(b) == 0;
 }
 
-bool base_names_lack(struct work *w, const char *path)
+bool base_names_lack(struct work *w, const char *path, const char *head)
 {
+	/* Only files that the sandbox had before it was resumed have another one. */
+	if (!w->since_head || strcmp(head, w->since_head) != 0)
+		return false;
 	if (!w->names) {
 		w->names = calloc(1, sizeof(*w->names));
 		if (!w->names)

@@ -109,8 +109,8 @@ int changes_walk(struct work *w, int upper, int hide, int lower, unsigned flags,
 
 /* --------------------------------------------------------------- base_names.c */
 
-/* Is it known that the commit w->head does not have the file? */
-bool base_names_lack(struct work *w, const char *path);
+/* Is it known that the commit @head does not have the file? */
+bool base_names_lack(struct work *w, const char *path, const char *head);
 void base_names_free(struct base_names *b);
 
 /* -------------------------------------------------------------------- known.c */
@@ -136,6 +136,8 @@ mode_t known_mode(struct work *w, const char *path, const struct stat *st);
  */
 int known_note(struct work *w, const char *path, const struct stat *st);
 int known_note_save(struct work *w);
+/* Forget files that the sandbox has no earlier version of (earlier.h). */
+int known_keep_earlier(struct work *w);
 void known_free(struct work_known *k);
 
 static inline uint64_t stat_ctime_ns(const struct stat *st)

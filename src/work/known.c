@@ -2,11 +2,12 @@
 /*
  * known.c - which files of the project the user has changed since the work started
  *
- * A file with a ctime before the start has not changed, if the clocks of both filesystems
- * are the same: the clock of a remote one may be late. Files that an accept wrote are
- * newer; so their inode, ctime and size are kept in <work>/known. The sandbox cannot set
- * a ctime. If an accept replaces or removes one name of a file, the ctime that its other
- * names have changes as well; so that is kept for the inode, as "/<inode>".
+ * A file with a ctime before the start (or before a resume: earlier.h) has not changed,
+ * if the clocks of both filesystems are the same: the clock of a remote one may be late.
+ * Files that an accept wrote are newer; so their inode, ctime and size are kept in
+ * <work>/known. The sandbox cannot set a ctime. If an accept replaces or removes one name
+ * of a file, the ctime that its other names have changes as well; so that is kept for the
+ * inode, as "/<inode>".
  *
  * Modes are kept, too: that of a file or directory when it was last known to be unchanged
  * by the user. It is what both sides' changes of the mode are compared with. The ctime of
@@ -19,6 +20,7 @@
 
 #include "base/parse.h"
 #include "work/changes_internal.h"
+#include "work/earlier.h"
 #include "work/files_internal.h"
 #include "work/record.h"
 
@@ -201,6 +203,25 @@ int known_save(struct work *w)
 			: work_file_replace(w->dir_fd, "known", b.data, b.len, true);
 }
 
+int known_keep_earlier(struct work *w)
+{
+	struct work_known *k = known_load(w);
+	size_t out = 0;
+
+	if (!k)
+		return -ENOMEM;
+	known_sort(k);
+	for (size_t i = 0; i < k->n; i++)
+		if (k->v[i].path[0] == '/' || earlier_has(w, k->v[i].path))
+			k->v[out++] = k->v[i];
+		else
+			free(k->v[i].path);
+	if (out == k->n)
+		return 0;
+	k->n = k->n_sorted = out;
+	return known_save(w);
+}
+
 static const struct known_file *known_find(struct work *w, const char *path)
 {
 	struct work_known *k = known_load(w);
@@ -235,11 +256,11 @@ static bool known_has(struct work *w, const char *path, const struct stat *st)
  */
 #define KNOWN_COARSE_NS ((uint64_t)2000000000)
 
-static bool known_is_newer(const struct work *w, const struct stat *st)
+static bool known_is_newer(struct work *w, const char *path, const struct stat *st)
 {
 	uint64_t margin = st->st_ctim.tv_nsec == 0 ? KNOWN_COARSE_NS : 0;
 
-	return stat_ctime_ns(st) + margin > w->started_ns;
+	return stat_ctime_ns(st) + margin > earlier_since(w, path);
 }
 
 /* The lower directory is a copy: compare it with the project. */
@@ -256,7 +277,7 @@ static bool known_differs(struct work *w, const char *path, const struct stat *s
 		return true;
 	now.dir = dir;
 	copy.dir = other;
-	if (!known_is_newer(w, &now.st) || known_has(w, path, &now.st))
+	if (!known_is_newer(w, path, &now.st) || known_has(w, path, &now.st))
 		return false;
 	return change_same(&copy, &now) != 1 ||
 	       ((copy.st.st_mode ^ now.st.st_mode) & 07777);
@@ -266,7 +287,7 @@ bool known_touched(struct work *w, const char *path, const struct stat *st)
 {
 	if (w->mode == WORK_COPY)
 		return known_differs(w, path, st);
-	return known_is_newer(w, st) && !known_has(w, path, st);
+	return known_is_newer(w, path, st) && !known_has(w, path, st);
 }
 
 mode_t known_mode(struct work *w, const char *path, const struct stat *st)
@@ -274,7 +295,7 @@ mode_t known_mode(struct work *w, const char *path, const struct stat *st)
 	const struct known_file *f;
 
 	/* The lower directory is a copy, which the user does not change. */
-	if (w->mode == WORK_COPY || !known_is_newer(w, st))
+	if (w->mode == WORK_COPY || !known_is_newer(w, path, st))
 		return st->st_mode;
 	if (!S_ISDIR(st->st_mode) && known_has(w, path, st))
 		return st->st_mode;
@@ -291,7 +312,7 @@ int known_note(struct work *w, const char *path, const struct stat *st)
 
 	if (!k)
 		return -ENOMEM;
-	if (w->mode == WORK_COPY || known_is_newer(w, st) || known_find(w, path))
+	if (w->mode == WORK_COPY || known_is_newer(w, path, st) || known_find(w, path))
 		return 0;
 	if (!k->notes)
 		k->notes = calloc(1, sizeof(*k->notes));

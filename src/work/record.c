@@ -97,11 +97,13 @@ static const struct record_field record_fields[] = {
 	TEXT_FIELD("workdir", workdir),
 	TEXT_FIELD("image", image),
 	TEXT_FIELD("head", head),
+	TEXT_FIELD("since-head", since_head),
 	TEXT_FIELD("hidden", hidden),
 	NUMBER_FIELD("project-dev", project_dev),
 	NUMBER_FIELD("project-ino", project_ino),
 	NUMBER_FIELD("project-fsid", project_fsid),
 	NUMBER_FIELD("started", started_ns),
+	NUMBER_FIELD("since", since_ns),
 	NUMBER_FIELD("ended", ended_ns),
 	NUMBER_FIELD("pid", pid),
 	NUMBER_FIELD("status", status),
@@ -192,6 +194,7 @@ void work_record_done(struct work_record *r)
 	free(r->workdir);
 	free(r->image);
 	free(r->head);
+	free(r->since_head);
 	free(r->hidden);
 	(void)strv_free(r->argv);
 	(void)strv_free(r->hide);
@@ -209,6 +212,12 @@ int work_record_parse(char *text, size_t n, struct work_record *ret,
 		more = record_set(&r, key, value);
 		if (more < 0)
 			break;
+	}
+	/* An older version stored it, and did not renew it. */
+	if (more == 0 && r.since_ns == 0) {
+		r.since_ns = r.started_ns;
+		r.since_head = r.head ? strdup(r.head) : NULL;
+		more = r.head && !r.since_head ? -ENOMEM : 0;
 	}
 	if (more == 0 && (!r.id[0] || !r.project || r.project[0] != '/' || !r.workdir))
 		more = -EBADMSG;

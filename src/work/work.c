@@ -17,6 +17,7 @@
 #include "os/tree_remove.h"
 #include "work/accept_internal.h"
 #include "work/base.h"
+#include "work/earlier.h"
 #include "work/files_internal.h"
 #include "work/reach.h"
 #include "work/record.h"
@@ -276,7 +277,7 @@ static int work_make_dirs(struct work *w, int works, const char *works_path,
 	/* Files get their times from the same clock as this one. */
 	if (fstat(w->lock_fd, &st) < 0)
 		return error_errno(err, errno, "inspect '%s'", w->dir);
-	w->started_ns =
+	w->since_ns = w->started_ns =
 		(uint64_t)st.st_ctim.tv_sec * 1000000000 + (uint64_t)st.st_ctim.tv_nsec;
 	return 0;
 }
@@ -369,6 +370,8 @@ int work_create(const struct work_options *o, struct work **ret, struct warren_e
 		return r;
 	r = work_fill(w, o);
 	r = r < 0 ? r : git_head(w->project_fd, &w->head);
+	if (r == 0 && w->head && !(w->since_head = strdup(w->head)))
+		r = -ENOMEM;
 	if (r < 0)
 		return error_errno(err, -r, "create a work");
 	r = work_make_dirs(w, works, path, o->unprepared, err);
@@ -477,6 +480,7 @@ struct work *work_close(struct work *w)
 	free(w->dir);
 	known_free(w->known);
 	base_names_free(w->names);
+	earlier_free(w->earlier);
 	work_record_done((struct work_record *)w);
 	free(w);
 	return NULL;

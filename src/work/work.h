@@ -12,6 +12,7 @@
  *	copy/      mode WORK_COPY: the copy of the project, which is then the lower layer
  *	base/      contents of files before the sandbox changed them (base.h)
  *	known      files that an accept wrote, and modes of others (known.c)
+ *	earlier    paths that the sandbox had changed when it was resumed (earlier.h)
  *	reached    exists if files in writes/upper may have another mode now (reach.h)
  *	before/    contents of files that no commit has (base.h)
  *	conflicts/ files of the last accept that could not be merged (accept.h)
@@ -68,10 +69,16 @@ struct work_record {
 	 * timestamps of files have: a file with a ctime up to it has not changed since.
 	 */
 	uint64_t started_ns;
+	/*
+	 * The same for the last time that the work was resumed: until then, the sandbox
+	 * sees what the user did to files that it had not changed (earlier.h).
+	 */
+	uint64_t since_ns;
 	uint64_t ended_ns; /* of the last run; 0: it has not ended */
 	int status;        /* exit status of the last run; -1: not known */
 	pid_t pid;         /* the process of the last run */
-	char *head; /* the commit that the repository was at; NULL: no repository */
+	char *head;       /* the commit that the repository was at; NULL: no repository */
+	char *since_head; /* the same at .since_ns */
 };
 
 struct work {
@@ -81,9 +88,10 @@ struct work {
 	int project_fd; /* the directory of the project; -1: it is gone (work_project())
 			 */
 	int lock_fd;
-	struct work_known *known; /* private (known.c) */
-	struct base_names *names; /* private (base_names.c) */
-	pid_t before;             /* private (base_begin.c) */
+	struct work_known *known;     /* private (known.c) */
+	struct work_earlier *earlier; /* private (earlier.c) */
+	struct base_names *names;     /* private (base_names.c) */
+	pid_t before;                 /* private (base_begin.c) */
 };
 
 struct work_options {

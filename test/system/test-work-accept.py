@@ -223,6 +223,32 @@ def files_that_were_never_committed_are_merged():
 
 @test
 @needs_root
+def a_resumed_work_begins_with_the_files_of_the_user():
+    with project() as p:
+        p.put("a", LINES)
+        p.git()
+        p.put("u", b"u\n")
+        run = ["sh", "-c", "cat u; echo ag >>u; sed -i s/^5$/ag/ a; touch new; sed -i 's/.*/&!/' new"]
+        p.warren("work", "-q", "--name", "w", "--keep", p.path, "--", "true")
+        p.put("u", b"u\nu2\n")
+        p.put("a", LINES.replace(b"\n5\n", b"\nuser\n"))
+        eq(p.warren("work", "-q", "--resume", "w", "--", *run[:2], run[2].replace("^5$", "^user$")).stdout, b"u\nu2\n")
+        p.warren("accept", "w", "a", "u")
+        eq((p.get("a"), p.get("u")), (LINES.replace(b"\n5\n", b"\nag\n"), b"u\nu2\nag\n"))
+        p.put("a", LINES)
+        p.put("u", b"u\nu2\nbetter\n")
+        p.warren("work", "-q", "--resume", "w", "--", *run)
+        p.warren("accept", "w")
+        eq((p.get("a"), p.get("u")), (LINES.replace(b"\n5\n", b"\nag\n"), b"u\nu2\nbetter\nag\n"))
+        # A control: a file that the sandbox had changed before keeps its version.
+        p.warren("work", "-q", "--name", "x", "--keep", p.path, "--", "sh", "-c", "echo 1 >>u")
+        p.put("u", b"u\nu2\nbetter\nbest\n")
+        p.warren("work", "-q", "--resume", "x", "--", "true")
+        p.warren("accept", "x", status=1)
+
+
+@test
+@needs_root
 def a_project_may_have_any_path():
     for name in (b"new\nline", b"\xff\xfe", b"sp ace 'q\"", b"%s\\n", b"-dash", b"esc\x1b[31m"):
         with project() as p:

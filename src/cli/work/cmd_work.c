@@ -203,8 +203,12 @@ static int work_job_resume(struct work_job *job, struct warren_error *err)
 	w->ended_ns = 0;
 	r = work_job_hide_again(job, err);
 	if (r == 0)
+		r = base_renew(w, err);
+	if (r == 0)
 		r = work_record_save(w, err);
-	return r < 0 ? r : work_job_paths(job, err);
+	if (r == 0)
+		r = work_job_paths(job, err);
+	return r < 0 ? r : base_begin(w, err);
 }
 
 /* The variables of the project, and then those of the user. */
