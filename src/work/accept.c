@@ -149,6 +149,8 @@ static int accept_expand(struct work *w, const struct accept_item *items, size_t
 
 	for (size_t i = 0; r >= 0 && i < n; i++) {
 		const struct change *c = items[i].change, *own;
+		struct accept_item part = { 0 };
+		bool bits;
 
 		if (!c->tree) {
 			r = one(ctx, &items[i], err);
@@ -162,13 +164,17 @@ static int accept_expand(struct work *w, const struct accept_item *items, size_t
 			return r;
 		/* The mode of the directory itself. */
 		own = bsearch(c, all.v, all.n, sizeof(*all.v), change_compare);
-		if (own && accept_is_part(own, c, set_id))
-			r = one(ctx, &(struct accept_item){ own, NULL }, err);
+		part.allow = items[i].allow;
+		bits = set_id || (part.allow & GUARD_SETID);
+		part.change = own;
+		if (own && accept_is_part(own, c, bits))
+			r = one(ctx, &part, err);
 		for (size_t k = accept_first_in(&all, c->path);
-		     r >= 0 && k < all.n && accept_is_below(&all.v[k], c); k++)
-			if (accept_is_part(&all.v[k], c, set_id))
-				r = one(ctx, &(struct accept_item){ &all.v[k], NULL },
-					err);
+		     r >= 0 && k < all.n && accept_is_below(&all.v[k], c); k++) {
+			part.change = &all.v[k];
+			if (accept_is_part(&all.v[k], c, bits))
+				r = one(ctx, &part, err);
+		}
 	}
 	return r < 0 ? r : 0;
 }

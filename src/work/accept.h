@@ -41,6 +41,7 @@ struct accept_item {
 	 * hunks: the user's changes since then are merged.
 	 */
 	const char *seen;
+	unsigned allow; /* enum change_guard, combined: besides accept_options.allow */
 };
 
 #define ACCEPT_SUM_SIZE (SHA256_DIGITS + 1)

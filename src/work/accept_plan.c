@@ -16,6 +16,7 @@ struct plan {
 	struct accept *a;
 	const struct change *c;
 	const struct patch *hunks;
+	unsigned allow; /* enum change_guard, combined */
 	bool yours_exists;
 	struct change_at yours, theirs; /* dir -1: it does not exist */
 	mode_t mode; /* of the file or directory afterwards, without the type */
@@ -40,7 +41,7 @@ static int plan_error(const struct plan *p, int r, struct warren_error *err)
 
 static int plan_check_guards(const struct plan *p, struct warren_error *err)
 {
-	unsigned missing = p->c->guard & ~(p->a->o->allow & ~(unsigned)GUARD_DEVICE);
+	unsigned missing = p->c->guard & ~(p->allow & ~(unsigned)GUARD_DEVICE);
 	enum change_guard guard;
 
 	/* The bit stays a change; but if that is all, nothing would be accepted. */
@@ -112,7 +113,7 @@ static int plan_dir_mode(const struct plan *p, const char *path, mode_t *ret)
 	close_p(&at.dir);
 	if (!S_ISDIR(at.st.st_mode))
 		return -ESTALE;
-	*ret = p->a->o->allow & GUARD_SETID
+	*ret = p->allow & GUARD_SETID
 		       ? at.st.st_mode & 07777
 		       : (at.st.st_mode & 01777) | stage_inherit(p->a, path, NULL);
 	return 0;
@@ -489,7 +490,7 @@ static int plan_mode(struct plan *p, struct warren_error *err)
 		r = accept_conflict_add(p->a, p->c->path, &m, err);
 		return r < 0 ? r : 0;
 	}
-	if (p->a->o->allow & GUARD_SETID)
+	if (p->allow & GUARD_SETID)
 		return 1;
 	r = plan_keep_set_id(p, both, &keep);
 	if (r < 0)
@@ -714,6 +715,7 @@ int accept_plan_item(struct accept *a, const struct accept_item *item,
 	struct plan p = { .a = a,
 			  .c = item->change,
 			  .hunks = item->hunks,
+			  .allow = a->o->allow | item->allow,
 			  .yours = { .dir = -1 },
 			  .theirs = { .dir = -1 },
 			  .drop = !item->hunks };

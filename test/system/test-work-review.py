@@ -307,7 +307,7 @@ def at_exit(p, *steps, script="sed -i 's/^line 7$/seven/; s/^line 50$/fifty/' a;
         return seen + t.seen
 
 
-MENU = rb"\[a,r,c,v,k,\?\]\? "
+MENU = rb"\[a,r,c,(?:i,)?v,k,\?\]\? "
 
 
 @test
@@ -331,6 +331,68 @@ def after_a_command_the_user_decides():
         eq((p.get("x.log"), p.works()), (b"2\n", []))
         ok(b"accept all" not in at_exit(p, script="cat a"), "without a change, there is no question")
         eq(p.works(), [])
+
+
+GUARDED = ("echo hook >.git/hooks/pre-push; chmod +x .git/hooks/pre-push; printf '[x]\\n' >>.git/config; ln -s /etc/passwd l; "
+           "cp /bin/true t; chmod 4755 t; echo 1 >z")
+
+
+@test
+@needs_root
+def what_needs_permission_is_not_chosen_by_habit():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.git()
+        config = p.get(".git/config")
+        wid = p.work(GUARDED)
+        seen = keys(p, wid, "yy")  # t, z
+        eq((os.stat(f"{p.path}/t").st_mode & 0o7777, p.get("z"), p.get(".git/config")), (0o755, b"1\n", config), seen)
+        ok(not os.path.lexists(f"{p.path}/l") and not os.path.exists(f"{p.path}/.git/hooks/pre-push"), seen)
+        for name in (b"git", b"set-id", b"link"):
+            ok(b"warren accept " + wid.encode() + b" --allow " + name in seen, seen)
+        with p.terminal("accept", wid, "-p", "--allow", "git", "--allow", "link", "--allow", "set-id") as t:
+            for name, key in ((rb"config", b"n"), (rb"pre-push", b"y"), (rb"\bl", b"y"), (rb"\bt", b"y")):
+                t.expect(name + rb": .*Accept this (change|hunk) \[y,n,.*\]\? ")
+                t.type(key + b"\r")
+            eq(t.wait(), 0, t.seen)
+        eq((p.get(".git/hooks/pre-push"), os.readlink(f"{p.path}/l"), os.stat(f"{p.path}/t").st_mode & 0o7777), (b"hook\n", "/etc/passwd", 0o4755))
+        ok(b"Careful" in keys(p, wid, "y", command="reject"), "a control: what is rejected needs no permission")
+        eq((p.get(".git/config"), p.works()), (config, []))
+
+
+@test
+@needs_root
+def the_review_asks_for_permissions_by_their_names():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.git()
+        config = p.get(".git/config")
+        blocked = rb"type 'git' instead.*"
+        seen = at_exit(p, (MENU, b"c"), (rb"config: .*hunk \[git,n,q,d,v.*\?\]\? ", b"y"), (blocked + rb"\?\]\? ", b"a"), (blocked + rb"\?\]\? ", b"e"),
+                       (blocked + rb"\?\]\? ", b"gi"), (rb"\?\]\? ", b"link"), (rb"\?\]\? ", b"?"), (rb"git - Accept.*\?\]\? ", b"n"),
+                       (rb"pre-push: .*\[git,n,q,d,v,\?\]\? ", b" git "), (rb"l: .*\[link,n,q,d,v,\?\]\? ", b"git"), (rb"\?\]\? ", b"n"),
+                       (rb"t: .*\[y,set-id,n,q,a,d,v,\?\]\? ", b"y"), (rb"u: .*\[y,set-id,n,q,a,d,v,\?\]\? ", b"set-id"),
+                       (rb"z: .*\[y,n,q,a,d,v,\?\]\? ", b"y"), (MENU, b"c"), (rb"config: .*\?\]\? ", b"n"), (rb"l: .*\?\]\? ", b"link"),
+                       (rb"t: mode.*\[set-id,n,q,d,v,\?\]\? ", b"y"), (rb"set-id' instead.*\?\]\? ", b"n"), (MENU, b"q"), script=GUARDED + "; cp -p t u")
+        eq((p.get(".git/config"), p.get(".git/hooks/pre-push"), os.readlink(f"{p.path}/l"), p.get("z")), (config, b"hook\n", "/etc/passwd", b"1\n"), seen)
+        eq((os.stat(f"{p.path}/t").st_mode & 0o7777, os.stat(f"{p.path}/u").st_mode & 0o7777), (0o755, 0o4755), "each file has its own permission")
+
+
+@test
+@needs_root
+def ignored_files_are_chosen_with_a_key():
+    with project() as p:
+        p.put(".gitignore", b"*.log\nout/\nin/\n")
+        p.git()
+        menu = rb"\[i\]gnored files, .*\[a,r,c,i,v,k,\?\]\? "
+        seen = at_exit(p, (menu, b"?"), (rb"i - choose among.*" + menu, b"i"), (rb"in/: added.*A directory: 1 file.*\?\]\? ", b"n"),
+                       (rb"out/: added.*A directory: 2 files; v lists them.*\?\]\? ", b"v"), (rb"A\tout/d/y\r?\nA\tout/x\r?\n.*\?\]\? ", b"y"),
+                       (rb"x\.log: .*\?\]\? ", b"y"), (rb"y\.log: .*\?\]\? ", b"n"), (rb"ignored y\.log.*" + menu, b"c"),
+                       (rb"a: added.*\(1/1\) ", b"y"), (menu, b"k"),
+                       script="mkdir -p out/d in; echo 1 | tee out/x out/d/y in/x x.log y.log >a")
+        eq((p.get("out/x"), p.get("out/d/y"), p.get("x.log"), p.get("a")), (b"1\n",) * 4, seen)
+        eq((os.path.exists(f"{p.path}/in"), os.path.exists(f"{p.path}/y.log")), (False, False), seen)
+        ok(b"[i]gnored" not in at_exit(p, (MENU, b"k"), script="echo 2 >a"), "a control: without any, there is no such key")
 
 
 @test

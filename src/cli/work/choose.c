@@ -9,19 +9,43 @@
 #include <unistd.h>
 
 #include "cli/work/pager.h"
+#include "cli/work/show.h"
 
-int choose_make(struct work *w, const struct changes *changes, bool ignored,
-		const char *verb, struct choose *ret, struct warren_error *err)
+/* What would have to be allowed, if not all of it is needed. */
+static bool choose_needs(const struct change *c, unsigned missing)
 {
-	struct choose c = { .work = w, .verb = verb };
+	return missing & ~(change_is_set_id_only(c) ? 0 : (unsigned)GUARD_SETID);
+}
+
+bool choose_is_blocked(const struct choose_file *f)
+{
+	return choose_needs(f->change, f->missing & ~f->given);
+}
+
+static bool choose_offers(const struct change *c, const struct choose_options *o)
+{
+	if ((c->guard & GUARD_DEVICE) ||
+	    (!o->ask_permission && choose_needs(c, c->guard & ~o->allow)))
+		return false;
+	if (o->ignored == CHOOSE_ONLY_IGNORED)
+		return c->ignored && !show_is_repository(c);
+	return !c->tree && (o->ignored == CHOOSE_WITH_IGNORED || !c->ignored);
+}
+
+int choose_make(struct work *w, const struct changes *changes,
+		const struct choose_options *o, struct choose *ret,
+		struct warren_error *err)
+{
+	struct choose c = { .work = w, .verb = o->verb };
 
 	c.v = calloc(changes->n + 1, sizeof(*c.v));
 	if (!c.v)
 		return error_errno(err, ENOMEM, "list changes");
 	for (size_t i = 0; i < changes->n; i++)
-		if (!changes->v[i].tree && !(changes->v[i].guard & GUARD_DEVICE) &&
-		    (ignored || !changes->v[i].ignored))
+		if (choose_offers(&changes->v[i], o)) {
+			c.v[c.n].missing = changes->v[i].guard & ~o->allow;
 			c.v[c.n++].change = &changes->v[i];
+		}
 	*ret = c;
 	return 0;
 }
@@ -268,7 +292,7 @@ int choose_items(struct choose *c, struct choose_items *ret, struct warren_error
 			item->hunks = &f->patch;
 			item->seen = f->seen;
 		}
-		items.guards |= f->change->guard;
+		item->allow = f->given;
 		items.ignored |= f->change->ignored;
 		items.n++;
 	}

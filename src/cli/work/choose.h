@@ -18,6 +18,8 @@ struct choose_file {
 	const struct change *change;
 	struct change_side old, new;
 	char seen[ACCEPT_SUM_SIZE]; /* "": the decision does not depend on .old */
+	unsigned missing; /* permissions that the change needs and does not have */
+	unsigned given;   /* those of them that the user gave by their names */
 	struct text_lines old_lines;
 	bool whole;       /* there is only one part: the whole change */
 	bool was_edited;  /* then the hunks are not those of the difference */
@@ -38,13 +40,33 @@ struct choose {
 	size_t n;
 };
 
+enum choose_ignored {
+	CHOOSE_NO_IGNORED,
+	CHOOSE_WITH_IGNORED,
+	CHOOSE_ONLY_IGNORED, /* also whole directories */
+};
+
+struct choose_options {
+	const char *verb;
+	unsigned allow; /* permissions that the user has given */
+	enum choose_ignored ignored;
+	/*
+	 * Offer changes that need another permission, too: the user gives it by typing
+	 * its name instead of "y". Otherwise they are not offered.
+	 */
+	bool ask_permission;
+};
+
 /*
- * Prepare the choice among @changes, which must outlive it. Directories that are listed
- * as one change, and devices, are not offered; ignored files only if @ignored is set.
+ * Prepare the choice among @changes, which must outlive it. Other directories that are
+ * listed as one change, and devices, are not offered.
  */
-int choose_make(struct work *w, const struct changes *changes, bool ignored,
-		const char *verb, struct choose *ret,
+int choose_make(struct work *w, const struct changes *changes,
+		const struct choose_options *o, struct choose *ret,
 		struct warren_error *err) MUST_CHECK;
+/* Does the user have to give a permission first? Without set-id bits, the rest is free.
+ */
+bool choose_is_blocked(const struct choose_file *f);
 void choose_done(struct choose *c);
 
 /*
@@ -56,8 +78,7 @@ int choose_run(struct choose *c, struct warren_error *err) MUST_CHECK;
 struct choose_items {
 	struct accept_item *v; /* owned */
 	size_t n;
-	unsigned guards; /* the permissions that the user gave by choosing a change */
-	bool ignored;    /* a file was chosen that .gitignore ignores */
+	bool ignored; /* a file was chosen that .gitignore ignores */
 };
 
 /* Make items of everything that was chosen with "y"; they refer to @c. */

@@ -14,7 +14,8 @@
 #include "cli/work/show.h"
 
 enum {
-	LINES_SHOWN = 300
+	LINES_SHOWN = 300,
+	WORD_MAX = 64,
 };
 
 /* What a key leads to. */
@@ -68,6 +69,7 @@ static void ask_put_headline(const struct choose_ask *a, struct buf *out)
 
 	buf_puts(out, a->colors ? a->colors->meta : "");
 	show_path(c->path, out);
+	buf_puts(out, c->tree ? "/" : "");
 	if (c->from) {
 		buf_puts(out, " (from ");
 		show_path(c->from, out);
@@ -115,6 +117,11 @@ static void ask_put_sizes(const struct change *c, struct buf *out)
 
 	if (c->kind == CHANGE_MODE || c->kind == CHANGE_RENAMED)
 		return;
+	if (c->tree) {
+		buf_printf(out, "A directory: %zu %s; v lists them\n", c->n_files,
+			   c->n_files == 1 ? "file" : "files");
+		return;
+	}
 	if (!c->old_size && !c->new_size)
 		buf_puts(out, S_ISDIR(c->old_mode | c->new_mode) ? "An empty directory\n"
 								 : "No contents\n");
@@ -141,6 +148,26 @@ static void ask_show(const struct choose_ask *a, bool headline)
 	ask_print(&out);
 }
 
+/* List the files of a directory that is one change. */
+static int ask_list(const struct choose_ask *a, struct buf *out, struct warren_error *err)
+{
+	const struct change *c = a->f->change;
+	AUTO_CHANGES struct changes all = { 0 };
+	struct changes below = { 0 };
+	const size_t n = strlen(c->path);
+	int r = changes_list(a->c->work, CHANGES_EXPAND, &all, err);
+
+	/* They are sorted, and follow each other. */
+	for (size_t i = 0; r == 0 && i < all.n; i++)
+		if (strncmp(all.v[i].path, c->path, n) == 0 && all.v[i].path[n] == '/') {
+			below.v = below.n ? below.v : &all.v[i];
+			below.n++;
+		}
+	for (size_t i = 0; i < below.n; i++)
+		show_name(&below.v[i], true, out);
+	return r;
+}
+
 /* Show the whole difference in the pager. */
 static enum choose_step ask_view(const struct choose_ask *a)
 {
@@ -154,7 +181,9 @@ static enum choose_step ask_view(const struct choose_ask *a)
 	int r = 0;
 
 	ask_put_headline(a, &out);
-	if (show_in_diff(a->f->change))
+	if (a->f->change->tree)
+		r = ask_list(a, &out, &err);
+	else if (show_in_diff(a->f->change))
 		r = show_patch(a->c->work, a->f->change, &options, &out, &err);
 	keys_pause();
 	if (r == 0)
@@ -261,8 +290,35 @@ static enum choose_step ask_search(struct choose_ask *a)
 
 /* --------------------------------------------------------------- decisions */
 
+/* The word that gives the permissions which the change lacks: "git", or "git link". */
+static void ask_word(const struct choose_file *f, char *ret, size_t size)
+{
+	size_t n = 0;
+
+	ret[0] = '\0';
+	for (unsigned bit = 1; bit <= GUARD_HIDDEN && n < size; bit *= 2)
+		if (f->missing & ~f->given & bit)
+			n += (size_t)snprintf(ret + n, size - n, "%s%s", n ? " " : "",
+					      change_guard_name((enum change_guard)bit));
+}
+
+/* A habitual answer must not install a hook. */
+static bool ask_is_blocked(const struct choose_ask *a)
+{
+	char word[WORD_MAX];
+
+	if (!choose_is_blocked(a->f))
+		return false;
+	ask_word(a->f, word, sizeof(word));
+	(void)printf("This change needs a permission: to accept it, type '%s' instead.\n",
+		     word);
+	return true;
+}
+
 static enum choose_step ask_decide(struct choose_ask *a, enum choose_state state)
 {
+	if (state == CHOOSE_YES && ask_is_blocked(a))
+		return STEP_STAY;
 	a->f->states[a->at] = state;
 	return STEP_DECIDED;
 }
@@ -270,6 +326,8 @@ static enum choose_step ask_decide(struct choose_ask *a, enum choose_state state
 /* Decide on this part and the later ones that are open. */
 static enum choose_step ask_decide_rest(struct choose_ask *a, enum choose_state state)
 {
+	if (state == CHOOSE_YES && ask_is_blocked(a))
+		return STEP_STAY;
 	for (size_t i = a->at; i < a->f->n; i++)
 		if (i == a->at || a->f->states[i] == CHOOSE_OPEN)
 			a->f->states[i] = state;
@@ -301,6 +359,8 @@ static enum choose_step ask_edit(struct choose_ask *a)
 
 	if (a->f->whole)
 		return ask_go(a, NO_PART, "Only hunks of changed text can be edited.");
+	if (ask_is_blocked(a))
+		return STEP_STAY;
 	keys_pause();
 	r = choose_edit(a->c, a->f, a->at, &err);
 	keys_continue();
@@ -313,14 +373,22 @@ static enum choose_step ask_edit(struct choose_ask *a)
 static enum choose_step ask_help(const struct choose_ask *a)
 {
 	const char *what = a->f->whole ? "change" : "hunk";
+	char word[WORD_MAX];
 
-	(void)printf("y - %s this %s\n"
-		     "n - do not %s this %s\n"
+	ask_word(a->f, word, sizeof(word));
+	if (word[0])
+		(void)printf("%s - %s this %s, with the permission that it needs\n", word,
+			     a->c->verb, what);
+	if (!choose_is_blocked(a->f))
+		(void)printf("y - %s this %s%s\n"
+			     "a - %s this %s and all later ones in the file\n",
+			     a->c->verb, what, word[0] ? ", without the set-id bits" : "",
+			     a->c->verb, what);
+	(void)printf("n - do not %s this %s\n"
 		     "q - quit; do nothing with this and the remaining ones\n"
-		     "a - %s this %s and all later ones in the file\n"
 		     "d - do nothing with this %s and all later ones in the file\n"
 		     "v - view the whole file in the pager\n",
-		     a->c->verb, what, a->c->verb, what, a->c->verb, what, what);
+		     a->c->verb, what, what);
 	if (!a->f->whole)
 		ask_say("g - go to a hunk by its number\n"
 			"/ - search for a hunk with a regular expression\n"
@@ -343,6 +411,9 @@ static enum choose_step ask_key(struct choose_ask *a, int key)
 		return STEP_END;
 	case KEYS_NONE:
 		return STEP_STAY;
+	case KEYS_WORD:
+		a->f->given = a->f->missing;
+		return ask_decide(a, CHOOSE_YES);
 	case 'y':
 		return ask_decide(a, CHOOSE_YES);
 	case 'n':
@@ -376,14 +447,18 @@ static enum choose_step ask_key(struct choose_ask *a, int key)
 	}
 }
 
-/* "(1/3) Accept this hunk [y,n,q,a,d,...,?]? " */
+/* "(1/3) Accept this hunk [y,n,q,a,d,...,?]? "; [git,n,q,d,...,?]: it needs that word. */
 static void ask_prompt(const struct choose_ask *a)
 {
 	AUTO_BUF struct buf out = BUF_INIT(1024);
 	const char *c = a->colors ? a->colors->meta : "";
+	bool blocked = choose_is_blocked(a->f);
+	char word[WORD_MAX];
 
-	buf_printf(&out, "%s(%zu/%zu) %s this %s [y,n,q,a,d,v", c, a->at + 1, a->f->n,
-		   a->c->verb, a->f->whole ? "change" : "hunk");
+	ask_word(a->f, word, sizeof(word));
+	buf_printf(&out, "%s(%zu/%zu) %s this %s [%s%s%sn,q,%sd,v", c, a->at + 1, a->f->n,
+		   a->c->verb, a->f->whole ? "change" : "hunk", blocked ? "" : "y,", word,
+		   word[0] ? "," : "", blocked ? "" : "a,");
 	buf_puts(&out, ask_find(a, -1, true) != NO_PART ? ",k" : "");
 	buf_puts(&out, ask_find(a, -1, false) != NO_PART ? ",K" : "");
 	buf_puts(&out, ask_find(a, 1, true) != NO_PART ? ",j" : "");
@@ -401,6 +476,7 @@ static enum choose_step ask_file(struct choose_ask *a)
 	bool headline = true;
 
 	while (step < STEP_FILE) {
+		char word[WORD_MAX];
 		int key;
 
 		if (step == STEP_SHOW) {
@@ -408,7 +484,8 @@ static enum choose_step ask_file(struct choose_ask *a)
 			headline = false;
 		}
 		ask_prompt(a);
-		key = keys_read();
+		ask_word(a->f, word, sizeof(word));
+		key = keys_read_or(word);
 		step = ask_key(a, key);
 		if (step == STEP_DECIDED)
 			step = ask_next_open(a);

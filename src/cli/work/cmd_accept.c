@@ -101,10 +101,20 @@ static int decide_choose(const struct command *cmd, struct decide *d,
 			 const struct decide_wanted *wanted, bool accept)
 {
 	AUTO_CHANGES struct changes changes = { 0 };
-	AUTO_CHOOSE_ITEMS struct choose_items items = { 0 };
+	const struct choose_options to_reject = { .verb = "Reject",
+						  .allow = ~0U,
+						  .ignored = CHOOSE_WITH_IGNORED },
+				    to_accept = { .verb = "Accept",
+						  .allow = d->options.allow,
+						  .ignored =
+							  d->options.ignored
+								  ? CHOOSE_WITH_IGNORED
+								  : CHOOSE_NO_IGNORED };
+	AUTO_CHOOSE_ITEMS struct choose_items items = { 0 }, all = { 0 };
 	AUTO_CHOOSE struct choose c = { 0 };
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_PATHS struct input_paths paths = { 0 };
+	int status = 0;
 	int r = input_paths(&wanted->paths_from, wanted->paths, &paths, &err);
 
 	if (r == 0)
@@ -112,8 +122,10 @@ static int decide_choose(const struct command *cmd, struct decide *d,
 				   d->options.ignored ? CHANGES_EXPAND : 0, &changes,
 				   &err);
 	if (r == 0)
-		r = choose_make(d->work, &changes, d->options.ignored || !accept,
-				accept ? "Accept" : "Reject", &c, &err);
+		r = choose_make(d->work, &changes, accept ? &to_accept : &to_reject, &c,
+				&err);
+	if (r == 0 && accept)
+		r = decide_all(&changes, &d->options, &all, &d->left, &err);
 	if (r == 0)
 		r = choose_run(&c, &err);
 	if (r == 0) {
@@ -124,11 +136,13 @@ static int decide_choose(const struct command *cmd, struct decide *d,
 		r = choose_items(&c, &items, &err);
 	if (r < 0)
 		return decide_fail(cmd, &err);
-	if (!items.n) {
+	if (items.n)
+		status = accept ? decide_accept(d, &items) : decide_reject(d, &items);
+	else
 		(void)printf("Nothing was chosen\n");
-		return 0;
-	}
-	return accept ? decide_accept(d, &items) : decide_reject(d, &items);
+	if (status != STATUS_FAILED)
+		decide_print_left(d, &d->left);
+	return status;
 }
 
 /* ------------------------------------------------------------------ accept */

@@ -17,7 +17,7 @@ int decide_all(const struct changes *changes, const struct accept_options *o,
 	       struct choose_items *ret, struct decide_left *ret_left,
 	       struct warren_error *err)
 {
-	struct choose_items items = { .guards = o->allow, .ignored = o->ignored };
+	struct choose_items items = { .ignored = o->ignored };
 	struct decide_left left = { .patterns = changes->patterns };
 
 	items.v = calloc(changes->n + 1, sizeof(*items.v));
@@ -178,7 +178,6 @@ int decide_accept(struct decide *d, const struct choose_items *items)
 	struct accept_options o = d->options;
 	int r, status = 0;
 
-	o.allow |= items->guards & ~(unsigned)GUARD_DEVICE;
 	o.ignored |= items->ignored;
 	r = accept_changes(d->work, items->v, items->n, &o, &result, &err);
 	if (r < 0 && r != -EEXIST) {

@@ -89,15 +89,17 @@ static int decide_find_patch(struct work *w, const struct input *patch,
 		r = changes_list(w, CHANGES_EXPAND, &f->changes, err);
 	}
 	if (r == 0)
-		r = choose_make(w, &f->changes, true, "", &f->choose, err);
+		r = choose_make(w, &f->changes,
+				&(struct choose_options){
+					.allow = ~0U, .ignored = CHOOSE_WITH_IGNORED },
+				&f->choose, err);
 	if (r == 0)
 		r = choose_patch(&f->choose, &f->patches, err);
 	if (r == 0)
 		r = choose_items(&f->choose, &f->items, err);
 	if (r < 0)
 		return r;
-	/* Naming a change in a patch gives no permission: only the options do. */
-	f->items.guards = o ? o->allow : 0;
+	/* Naming a change in a patch permits nothing: only the options do. */
 	f->items.ignored = o && o->ignored;
 	return 0;
 }

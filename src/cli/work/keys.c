@@ -491,18 +491,25 @@ bool keys_read_line(char *line, size_t size)
 	return false;
 }
 
-int keys_read(void)
+int keys_read_or(const char *word)
 {
-	char line[16], *key = line;
+	char line[80], *key = line;
 	size_t n;
 
 	if (!keys_read_line(line, sizeof(line)))
 		return KEYS_END;
 	key += strspn(key, " ");
-	n = strcspn(key, " ");
-	return n == 1 && key[n + strspn(key + n, " ")] == '\0' &&
-			       (unsigned char)*key < 0x7f
-		       ? *key
-	       : n ? KEYS_OTHER
-		   : KEYS_NONE;
+	for (n = strlen(key); n > 0 && key[n - 1] == ' '; n--)
+		;
+	if (n == 0)
+		return KEYS_NONE;
+	key[n] = '\0';
+	if (word[0] && strcmp(key, word) == 0)
+		return KEYS_WORD;
+	return n == 1 && (unsigned char)*key < 0x7f ? *key : KEYS_OTHER;
+}
+
+int keys_read(void)
+{
+	return keys_read_or("");
 }

@@ -19,6 +19,8 @@
 /* Instead of a key: an empty line, or more than one character. */
 #define KEYS_NONE  0
 #define KEYS_OTHER 1
+/* Instead of a key: a word that was asked for. */
+#define KEYS_WORD 2
 
 /* Return whether a person can be asked: stdin and stdout are a terminal. */
 bool keys_possible(void);
@@ -42,6 +44,8 @@ void keys_reset_terminal(void);
 void keys_settle(void);
 /* Wait for a line of one character, and return that. */
 int keys_read(void);
+/* The same; KEYS_WORD: the line is @word, unless that is empty. */
+int keys_read_or(const char *word);
 /* Read a line, and show it; false: KEYS_END. */
 bool keys_read_line(char *line, size_t size);
 /* The signal that ended the last review; 0: none. */

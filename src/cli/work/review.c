@@ -25,6 +25,7 @@ enum review_step {
 struct review {
 	struct decide d;
 	struct changes changes;
+	bool ignored; /* there are changes that .gitignore ignores */
 	bool commits; /* the sandbox's repository has other commits or branches */
 };
 
@@ -64,6 +65,9 @@ static int review_list(struct review *v, unsigned flags, struct warren_error *er
 		r = review_find_commits(v, err);
 	if (r < 0)
 		return r;
+	v->ignored = false;
+	for (size_t i = 0; i < v->changes.n; i++)
+		v->ignored |= v->changes.v[i].ignored;
 	for (size_t i = 0; i < v->changes.n; i++)
 		if (!show_is_repository(&v->changes.v[i]) || v->commits)
 			return 1;
@@ -213,12 +217,20 @@ static enum review_step review_key_reject(struct review *v, struct warren_error 
 	return REVIEW_AGAIN;
 }
 
-static enum review_step review_key_choose(struct review *v, struct warren_error *err)
+static enum review_step review_key_choose(struct review *v, enum choose_ignored ignored,
+					  struct warren_error *err)
 {
+	const struct choose_options o = { .verb = "Accept",
+					  .ignored = ignored,
+					  .ask_permission = true };
 	AUTO_CHOOSE_ITEMS struct choose_items items = { 0 };
 	AUTO_CHOOSE struct choose c = { 0 };
-	int r = choose_make(v->d.work, &v->changes, false, "Accept", &c, err);
+	int r = choose_make(v->d.work, &v->changes, &o, &c, err);
 
+	if (r == 0 && c.n == 0) {
+		review_say("There are no changes that can be chosen here.\n");
+		return REVIEW_AGAIN;
+	}
 	if (r == 0)
 		r = choose_run(&c, err);
 	if (r == 0)
@@ -231,6 +243,7 @@ static enum review_step review_key_choose(struct review *v, struct warren_error 
 	}
 	if (!items.n)
 		return REVIEW_LIST;
+	/* The permissions that were given for them are in the items. */
 	return decide_accept(&v->d, &items) ? REVIEW_AGAIN : REVIEW_LIST;
 }
 
@@ -283,6 +296,8 @@ static void review_help(const struct review *v)
 		   "r - reject all changes\n"
 		   "c - choose file by file and hunk by hunk\n"
 		   "v - view all differences in the pager\n");
+	if (v->ignored)
+		review_say("i - choose among the files that .gitignore ignores\n");
 	if (v->commits)
 		review_say("b - get the commits of the sandbox as a branch\n");
 	review_say("k - keep the changes, and decide later (so do q and ^C)\n");
@@ -296,7 +311,9 @@ static enum review_step review_answer(struct review *v, int key, struct warren_e
 	case 'r':
 		return review_key_reject(v, err);
 	case 'c':
-		return review_key_choose(v, err);
+		return review_key_choose(v, CHOOSE_NO_IGNORED, err);
+	case 'i':
+		return review_key_choose(v, CHOOSE_ONLY_IGNORED, err);
 	case 'v':
 		return review_key_view(v);
 	case 'b':
@@ -313,6 +330,21 @@ static enum review_step review_answer(struct review *v, int key, struct warren_e
 	return REVIEW_AGAIN;
 }
 
+static int review_menu(const struct review *v)
+{
+	char question[256], keys[16];
+
+	(void)snprintf(question, sizeof(question),
+		       "[a]ccept all, [r]eject all, [c]hoose, %s[v]iew, %sor [k]eep for "
+		       "later [a,r,c,%sv,%sk,?]? ",
+		       v->ignored ? "[i]gnored files, " : "",
+		       v->commits ? "get commits as [b]ranch, " : "",
+		       v->ignored ? "i," : "", v->commits ? "b," : "");
+	(void)snprintf(keys, sizeof(keys), "arcvkq?%s%s", v->ignored ? "i" : "",
+		       v->commits ? "b" : "");
+	return review_ask(question, keys);
+}
+
 static int review_asked(struct review *v, struct warren_error *err)
 {
 	enum review_step step = REVIEW_LIST;
@@ -325,17 +357,7 @@ static int review_asked(struct review *v, struct warren_error *err)
 				break;
 			review_summary(v);
 		}
-		step = review_answer(
-			v,
-			review_ask(
-				v->commits
-					? "[a]ccept all, [r]eject all, [c]hoose, "
-					  "[v]iew, get commits as [b]ranch, or [k]eep "
-					  "for later [a,r,c,v,b,k,?]? "
-					: "[a]ccept all, [r]eject all, [c]hoose, "
-					  "[v]iew, or [k]eep for later [a,r,c,v,k,?]? ",
-				v->commits ? "arcvbkq?" : "arcvkq?"),
-			err);
+		step = review_answer(v, review_menu(v), err);
 	}
 	return r < 0 ? r : r == 0 ? REVIEW_DONE : REVIEW_KEPT;
 }
