@@ -237,6 +237,7 @@ int accept_changes(struct work *w, const struct accept_item *items, size_t n,
 	if (r < 0)
 		return error_errno(err, -r, "keep the modes of work '%s'", w->id);
 	(void)tree_remove(w->dir_fd, w->dir_fd, "conflicts");
+	(void)tree_remove(w->dir_fd, w->dir_fd, UPPER_EDITED);
 	r = stage_begin(&a, err);
 	if (r < 0)
 		return r;
@@ -297,13 +298,7 @@ static int reject_hunks(struct work *w, const struct accept_item *item,
 	}
 	r = upper < 0 ? upper : change_at_open(upper, item->change->path, &at);
 	r = r < 0 ? r
-		  : work_file_replace(w->dir_fd, temporary, out.data ? out.data : "",
-				      out.len, false);
-	if (r == 0 && fchownat(w->dir_fd, temporary, at.st.st_uid, at.st.st_gid,
-			       AT_SYMLINK_NOFOLLOW) < 0)
-		r = -errno;
-	if (r == 0 && fchmodat(w->dir_fd, temporary, at.st.st_mode & 07777, 0) < 0)
-		r = -errno;
+		  : upper_write(w->dir_fd, temporary, TEXT(out.data, out.len), &at.st);
 	accept_step("restore");
 	if (r == 0 && renameat(w->dir_fd, temporary, at.dir, at.name) < 0)
 		r = -errno;

@@ -36,6 +36,12 @@ struct accept_item {
 	 */
 	const struct patch *hunks;
 	/*
+	 * With .hunks, to accept: the difference that remains of the sandbox's file, with
+	 * all of its hunks. If the user has edited some of those, what became of them is
+	 * decided. NULL: the sandbox's file stays as it is.
+	 */
+	const struct patch *remains;
+	/*
 	 * The hash (accept_sum()) of the project's contents that the user saw; if they
 	 * are different now, the decision is not valid: -ESTALE. NULL, only without
 	 * hunks: the user's changes since then are merged.

@@ -152,6 +152,8 @@ static int accept_finish(struct work *w, const struct ops *ops, struct warren_er
 		accept_step("finish");
 		if (ops->v[i].kind == OP_DROP)
 			r = upper_drop(w, &ops->v[i]);
+		else if (ops->v[i].kind == OP_EDIT)
+			r = upper_edit(w, &ops->v[i]);
 	}
 	r = r < 0 ? r : finish_drop_dirs(w, ops);
 	if (r < 0)
@@ -163,6 +165,7 @@ static int accept_finish(struct work *w, const struct ops *ops, struct warren_er
 	accept_step("remove journal");
 	if (unlinkat(w->dir_fd, "journal.done", 0) < 0 && errno != ENOENT)
 		return error_errno(err, errno, "remove the journal of work '%s'", w->id);
+	(void)unlinkat(w->dir_fd, UPPER_EDITED, AT_REMOVEDIR);
 	remove_behind(w->dir_fd, "trash", 20);
 	return 0;
 }

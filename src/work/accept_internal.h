@@ -100,9 +100,17 @@ int accept_recover(struct work *w, struct warren_error *err);
 /* ------------------------------------------------------------------- upper.c */
 
 /* In the directory of the work, while its lock is held; what is there is left over. */
-#define UPPER_NEW  "replacement"
-#define UPPER_GONE "discarded"
+#define UPPER_NEW    "replacement"
+#define UPPER_GONE   "discarded"
+#define UPPER_EDITED "edited"
 
+/* Write @name in @dir, with the owner and the mode of @like, which the sandbox has. */
+int upper_write(int dir, const char *name, struct text text, const struct stat *like);
+/* Keep @text for OP_EDIT. */
+int upper_stage_edit(struct work *w, const struct op *op, struct text text,
+		     const struct stat *like);
+/* Put it where the sandbox sees it. It may have been done before. */
+int upper_edit(struct work *w, const struct op *op);
 /* Remove the sandbox's change from its changes: it was accepted. 0 or -errno. */
 int upper_drop(struct work *w, const struct op *op);
 /*

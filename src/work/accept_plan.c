@@ -15,7 +15,7 @@
 struct plan {
 	struct accept *a;
 	const struct change *c;
-	const struct patch *hunks;
+	const struct patch *hunks, *remains;
 	unsigned allow; /* enum change_guard, combined */
 	bool yours_exists;
 	struct change_at yours, theirs; /* dir -1: it does not exist */
@@ -501,6 +501,32 @@ static int plan_mode(struct plan *p, struct warren_error *err)
 	return 1;
 }
 
+/*
+ * The user has edited hunks: what the sandbox had there must not undo that later. @now is
+ * what the project's file becomes.
+ */
+static int plan_remains(struct plan *p, const struct accept_merge *m, struct text now,
+			struct warren_error *err)
+{
+	struct buf out AUTO_BUF = BUF_INIT(2 * TEXT_MAX);
+	struct text text;
+	struct op *op;
+	int r = patch_apply(p->remains, m->yours.text, &out, err);
+
+	if (r < 0)
+		return r;
+	text = TEXT(out.data, out.len);
+	if (text_equal(text, m->theirs.text))
+		return 1;
+	/* In the mode copy, the copy would get the sandbox's version. */
+	if (text_equal(text, now) && p->c->old_mode == p->c->new_mode &&
+	    p->a->w->mode != WORK_COPY)
+		return plan_op(p, OP_DROP, p->c->path) ? 1 : plan_error(p, -ENOMEM, err);
+	op = plan_op(p, OP_EDIT, p->c->path);
+	r = op ? upper_stage_edit(p->a->w, op, text, &p->theirs.st) : -ENOMEM;
+	return r < 0 ? plan_error(p, r, err) : 1;
+}
+
 /* Both have the file, and the user has changed it, or only hunks are wanted. */
 static int plan_merge(struct plan *p, struct warren_error *err)
 {
@@ -528,6 +554,9 @@ static int plan_merge(struct plan *p, struct warren_error *err)
 	} else {
 		r = p->hunks ? 1 : plan_chmod(p, p->mode, err);
 	}
+	if (r > 0 && p->remains && m.result != CONTENTS_CONFLICT)
+		r = plan_remains(p, &m, m.result == CONTENTS_TEXT ? text : m.yours.text,
+				 err);
 	accept_merge_done(&m);
 	return r;
 }
@@ -715,6 +744,7 @@ int accept_plan_item(struct accept *a, const struct accept_item *item,
 	struct plan p = { .a = a,
 			  .c = item->change,
 			  .hunks = item->hunks,
+			  .remains = item->remains,
 			  .allow = a->o->allow | item->allow,
 			  .yours = { .dir = -1 },
 			  .theirs = { .dir = -1 },

@@ -34,6 +34,7 @@ enum op_kind {
 	OP_CHMOD, /* a file's or a directory's mode */
 	/* After all changes are made: */
 	OP_DROP, /* remove the change from the sandbox's changes */
+	OP_EDIT, /* the sandbox gets the file <work>/edited/<number> */
 	OP_KIND_MAX,
 };
 

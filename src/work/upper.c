@@ -233,6 +233,59 @@ int upper_drop(struct work *w, const struct op *op)
 	return unlinkat(d.upper, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+/* -------------------------------------------------------------------- contents */
+
+int upper_write(int dir, const char *name, struct text text, const struct stat *like)
+{
+	int r = work_file_replace(dir, name, text.len ? text.data : "", text.len, true);
+
+	if (r == 0 &&
+	    fchownat(dir, name, like->st_uid, like->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	if (r == 0 && fchmodat(dir, name, like->st_mode & 07777, 0) < 0)
+		r = -errno;
+	return r;
+}
+
+static void upper_edit_name(const struct op *op, char ret[32])
+{
+	(void)snprintf(ret, 32, "%llu", (unsigned long long)op->number);
+}
+
+int upper_stage_edit(struct work *w, const struct op *op, struct text text,
+		     const struct stat *like)
+{
+	AUTO_CLOSE int dir = -1;
+	char name[32];
+
+	if (mkdirat(w->dir_fd, UPPER_EDITED, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	dir = beneath_dir(w->dir_fd, UPPER_EDITED, O_RDONLY);
+	upper_edit_name(op, name);
+	return dir < 0 ? dir : upper_write(dir, name, text, like);
+}
+
+int upper_edit(struct work *w, const struct op *op)
+{
+	AUTO_CLOSE int dir = beneath_dir(w->dir_fd, UPPER_EDITED, O_PATH),
+		       upper = changes_upper(w);
+	struct change_at at = { .dir = -1 };
+	char name[32];
+	struct stat st;
+	int r = upper < 0 ? upper : 0;
+
+	upper_edit_name(op, name);
+	if (r < 0 || dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return r;
+	r = change_at_open(upper, op->path, &at);
+	if (r == 0 && renameat(dir, name, at.dir, at.name) < 0)
+		r = -errno;
+	close_p(&at.dir);
+	return r;
+}
+
+/* --------------------------------------------------------------------- restore */
+
 /* Directories that only the sandbox has are removed, if they are empty now. */
 static void upper_remove_empty(struct work *w, const char *path)
 {

@@ -204,6 +204,52 @@ def hunks_are_rejected_searched_numbered_and_edited():
         eq(p.get("a"), numbered())
 
 
+def editor(p, script):
+    with open(f"{p.top}/editor", "w", encoding="ascii") as f:
+        f.write(f"#!/bin/sh\nsed -i '{script}' \"$1\"\n")
+    os.chmod(f"{p.top}/editor", 0o755)
+    p.env["EDITOR"] = f"{p.top}/editor"
+
+
+@test
+@needs_root
+def an_edited_hunk_is_decided():
+    with project() as p:
+        p.put("a", numbered())
+        p.git()
+        wid = p.work("sed -i 's/^line 7$/seven/' a")
+        editor(p, "s/^+seven/+SEVEN/")
+        keys(p, wid, "e")
+        eq((p.get("a"), p.works()), (numbered(l7="SEVEN"), []), "nothing is left")
+    for answers, mine, then in (("ed", {}, {"l7": "SEVEN", "l9": "nine"}), ("eyd", {}, {"l7": "SEVEN", "l9": "nine", "l30": "thirty"}),
+                                ("ned", {}, {"l30": "THIRTY"}), ("ed", {"l40": "mine"}, {"l7": "SEVEN", "l9": "nine"}),
+                                ("yKed", {}, {"l7": "SEVEN", "l9": "nine"})):
+        with project() as p:
+            wid = three_hunks(p)
+            if mine:
+                p.put("a", numbered(**mine))
+            editor(p, "s/^+seven/+SEVEN/; s/^+thirty/+THIRTY/")
+            seen = keys(p, wid, answers)
+            eq(p.get("a"), numbered(**mine, **then), f"{answers}: {seen}")
+            shown = p.warren("diff", wid).stdout
+            ok(b"SEVEN" not in shown and b"THIRTY" not in shown, shown)
+            p.warren("accept", wid)
+            rest = {"l7": "seven", "l9": "nine", "l30": "thirty", "l50": "fifty", **then, **mine}
+            eq((p.get("a"), p.works()), (numbered(**rest), []), answers)
+    with project() as p:  # controls: an edit that leaves nothing to accept decides nothing, and the mode stays open
+        wid = three_hunks(p, "chmod +x a")
+        editor(p, "/^+/d; s/^-/ /")
+        keys(p, wid, "eyy")
+        ok(b"+seven" in p.warren("diff", wid).stdout, "it is still there")
+        editor(p, "s/^+nine/+NINE/")
+        keys(p, wid, "e")
+        eq((p.get("a"), os.access(f"{p.path}/a", os.X_OK)), (numbered(l7="seven", l9="NINE", l30="thirty", l50="fifty"), False))
+        p.warren("accept", wid)
+        eq((p.get("a"), os.access(f"{p.path}/a", os.X_OK)), (numbered(l7="seven", l9="NINE", l30="thirty", l50="fifty"), True))
+        wid = p.work("sed -i 's/^nine$/9/; s/^seven$/7/' a", name="r")
+        ok(b"Only hunks that are accepted" in keys(p, wid, "en", command="reject"), "an edited hunk cannot be rejected in part")
+
+
 @test
 @needs_root
 def files_of_all_kinds_are_chosen():

@@ -36,7 +36,7 @@ int choose_make(struct work *w, const struct changes *changes,
 		const struct choose_options *o, struct choose *ret,
 		struct warren_error *err)
 {
-	struct choose c = { .work = w, .verb = o->verb };
+	struct choose c = { .work = w, .verb = o->verb, .no_edit = o->no_edit };
 
 	c.v = calloc(changes->n + 1, sizeof(*c.v));
 	if (!c.v)
@@ -55,6 +55,10 @@ static void choose_file_done(struct choose_file *f)
 	change_side_done(&f->old);
 	change_side_done(&f->new);
 	text_lines_done(&f->old_lines);
+	for (size_t i = 0; f->originals && i < f->patch.n; i++)
+		free(f->originals[i].v);
+	free(f->originals);
+	free(f->remains.v);
 	patch_done(&f->patch);
 	free(f->states);
 	while (f->n_edited)
@@ -134,12 +138,22 @@ void choose_release(struct choose_file *f)
 int choose_split(struct choose_file *f, size_t at, struct warren_error *err)
 {
 	size_t was = f->patch.n, added;
+	struct patch_hunk *originals = f->originals;
 	enum choose_state *states;
 	int r = patch_split(&f->patch, at, err);
 
 	if (r < 0)
 		return r;
 	added = f->patch.n - was;
+	if (originals) {
+		originals = realloc(originals, f->patch.n * sizeof(*originals));
+		if (!originals)
+			return error_errno(err, ENOMEM, "split a hunk");
+		f->originals = originals;
+		(void)memmove(originals + at + added, originals + at,
+			      (was - at) * sizeof(*originals));
+		(void)memset(originals + at, 0, added * sizeof(*originals));
+	}
 	states = realloc(f->states, f->patch.n * sizeof(*states));
 	if (!states)
 		return error_errno(err, ENOMEM, "split a hunk");
@@ -154,6 +168,8 @@ int choose_split(struct choose_file *f, size_t at, struct warren_error *err)
 /* -------------------------------------------------------------------- edit */
 
 static const char choose_edit_help[] =
+	"# What you save is accepted instead of the sandbox's lines, and the rest of them is\n"
+	"# discarded.\n"
 	"# To leave out a line with '-', replace the '-' by a space.\n"
 	"# To leave out a line with '+', delete the line. Lines with '+' can be changed.\n"
 	"# Lines with '#' are ignored. Without any '-' and '+', nothing is chosen.\n";
@@ -214,6 +230,27 @@ static int choose_keep(struct choose_file *f, char *data, struct warren_error *e
 	return 0;
 }
 
+/* Replace hunk @at, and remember what it was before it was edited for the first time. */
+static int choose_replace(struct choose_file *f, size_t at, struct text edited,
+			  struct warren_error *err)
+{
+	const struct patch_hunk h = f->patch.v[at];
+	AUTO_FREE struct patch_line *v = calloc(h.n + 1, sizeof(*v));
+	int r;
+
+	if (!f->originals)
+		f->originals = calloc(f->patch.n, sizeof(*f->originals));
+	if (!f->originals || !v)
+		return error_errno(err, ENOMEM, "edit a hunk");
+	(void)memcpy(v, h.v, h.n * sizeof(*v));
+	r = patch_replace_hunk(&f->patch, at, f->old.text, edited, err);
+	if (r < 0 || f->originals[at].v)
+		return r;
+	f->originals[at] = h;
+	f->originals[at].v = TAKE_PTR(v);
+	return 0;
+}
+
 static int choose_edit_apply(struct choose_file *f, size_t at, struct buf *edited,
 			     struct warren_error *err)
 {
@@ -223,7 +260,7 @@ static int choose_edit_apply(struct choose_file *f, size_t at, struct buf *edite
 	if (r < 0)
 		return r;
 	*edited = (struct buf){ 0 };
-	r = patch_replace_hunk(&f->patch, at, f->old.text, t, err);
+	r = choose_replace(f, at, t, err);
 	if (r < 0)
 		return r;
 	f->was_edited = true;
@@ -269,14 +306,43 @@ static size_t choose_count(const struct choose_file *f, enum choose_state state)
 	return n;
 }
 
+/*
+ * If edited hunks were chosen, the sandbox's file gets them in place of its own, so that
+ * they are decided. Hunks that were not chosen stay as they are.
+ */
+static int choose_remains(struct choose_file *f, struct accept_item *item,
+			  struct warren_error *err)
+{
+	bool any = false;
+
+	for (size_t i = 0; f->originals && i < f->n; i++)
+		any |= f->originals[i].v && f->states[i] == CHOOSE_YES;
+	if (!any)
+		return 0;
+	free(f->remains.v);
+	f->remains = f->patch;
+	f->remains.v = calloc(f->n + 1, sizeof(*f->remains.v));
+	if (!f->remains.v)
+		return error_errno(err, ENOMEM, "list changes");
+	for (size_t i = 0; i < f->n; i++) {
+		bool original = f->originals[i].v && f->states[i] != CHOOSE_YES;
+
+		f->remains.v[i] = original ? f->originals[i] : f->patch.v[i];
+		f->remains.v[i].skip = false;
+	}
+	item->remains = &f->remains;
+	return 0;
+}
+
 int choose_items(struct choose *c, struct choose_items *ret, struct warren_error *err)
 {
-	struct choose_items items = { 0 };
+	AUTO_CHOOSE_ITEMS struct choose_items items = { 0 };
+	int r = 0;
 
 	items.v = calloc(c->n + 1, sizeof(*items.v));
 	if (!items.v)
 		return error_errno(err, ENOMEM, "list changes");
-	for (size_t i = 0; i < c->n; i++) {
+	for (size_t i = 0; r == 0 && i < c->n; i++) {
 		struct choose_file *f = &c->v[i];
 		size_t yes = choose_count(f, CHOOSE_YES);
 		struct accept_item *item = &items.v[items.n];
@@ -291,12 +357,16 @@ int choose_items(struct choose *c, struct choose_items *ret, struct warren_error
 				f->patch.v[k].skip = f->states[k] != CHOOSE_YES;
 			item->hunks = &f->patch;
 			item->seen = f->seen;
+			r = choose_remains(f, item, err);
 		}
 		item->allow = f->given;
 		items.ignored |= f->change->ignored;
 		items.n++;
 	}
+	if (r < 0)
+		return r;
 	*ret = items;
+	items = (struct choose_items){ 0 };
 	return 0;
 }
 

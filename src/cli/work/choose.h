@@ -28,14 +28,19 @@ struct choose_file {
 	struct patch
 		patch; /* even if .whole, to show the difference; may have no hunks */
 	enum choose_state *states; /* of each part */
-	size_t n;                  /* number of parts */
-	char **edited; /* the texts of edited hunks, to which they refer; owned */
+	/* What edited hunks were before; .v is NULL for others. NULL: none was edited. */
+	struct patch_hunk *originals;
+	struct patch
+		remains; /* see struct accept_item; only .v is owned, without lines */
+	size_t n;        /* number of parts */
+	char **edited;   /* the texts of edited hunks, to which they refer; owned */
 	size_t n_edited;
 };
 
 struct choose {
 	struct work *work;
 	const char *verb; /* what "y" does: "Accept" or "Reject" */
+	bool no_edit;
 	struct choose_file *v;
 	size_t n;
 };
@@ -55,6 +60,7 @@ struct choose_options {
 	 * its name instead of "y". Otherwise they are not offered.
 	 */
 	bool ask_permission;
+	bool no_edit; /* hunks cannot be edited: those that are rejected are discarded */
 };
 
 /*

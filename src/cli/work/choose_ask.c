@@ -336,7 +336,9 @@ static enum choose_step ask_decide_rest(struct choose_ask *a, enum choose_state 
 
 static bool ask_can_split(const struct choose_ask *a)
 {
-	return !a->f->whole && patch_split_count(&a->f->patch, a->at) > 1;
+	bool edited = a->f->originals && a->f->originals[a->at].v;
+
+	return !a->f->whole && !edited && patch_split_count(&a->f->patch, a->at) > 1;
 }
 
 static enum choose_step ask_split(struct choose_ask *a)
@@ -359,6 +361,8 @@ static enum choose_step ask_edit(struct choose_ask *a)
 
 	if (a->f->whole)
 		return ask_go(a, NO_PART, "Only hunks of changed text can be edited.");
+	if (a->c->no_edit)
+		return ask_go(a, NO_PART, "Only hunks that are accepted can be edited.");
 	if (ask_is_blocked(a))
 		return STEP_STAY;
 	keys_pause();
@@ -396,8 +400,9 @@ static enum choose_step ask_help(const struct choose_ask *a)
 			"J - leave this hunk open, and see the next hunk\n"
 			"k - leave this hunk open, and see the previous open hunk\n"
 			"K - leave this hunk open, and see the previous hunk\n"
-			"s - split this hunk into smaller ones\n"
-			"e - edit this hunk by hand\n");
+			"s - split this hunk into smaller ones\n");
+	if (!a->f->whole && !a->c->no_edit)
+		ask_say("e - edit this hunk by hand; what you leave out is discarded\n");
 	ask_say("? - show this help\n");
 	return STEP_STAY;
 }
@@ -465,7 +470,7 @@ static void ask_prompt(const struct choose_ask *a)
 	buf_puts(&out, ask_find(a, 1, false) != NO_PART ? ",J" : "");
 	buf_puts(&out, a->f->n > 1 ? ",g,/" : "");
 	buf_puts(&out, ask_can_split(a) ? ",s" : "");
-	buf_puts(&out, a->f->whole ? "" : ",e");
+	buf_puts(&out, a->f->whole || a->c->no_edit ? "" : ",e");
 	buf_printf(&out, ",?]?%s ", a->colors ? a->colors->reset : "");
 	ask_print(&out);
 }

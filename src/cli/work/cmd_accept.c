@@ -103,7 +103,8 @@ static int decide_choose(const struct command *cmd, struct decide *d,
 	AUTO_CHANGES struct changes changes = { 0 };
 	const struct choose_options to_reject = { .verb = "Reject",
 						  .allow = ~0U,
-						  .ignored = CHOOSE_WITH_IGNORED },
+						  .ignored = CHOOSE_WITH_IGNORED,
+						  .no_edit = true },
 				    to_accept = { .verb = "Accept",
 						  .allow = d->options.allow,
 						  .ignored =
