@@ -298,9 +298,12 @@ def names_of_warren_are_never_accepted_and_never_removed():
         p.warren("accept", wid, ".warren-notes", status=125)
         eq((p.get(".warren-notes"), p.get(".warren-dir/x"), p.get("ok")), (b"mine\n", b"mine\n", b"1\n"))
         eq(sorted(os.listdir(p.path)), [".warren-dir", ".warren-notes", "ok"])
-        p.put("d/.warren-x", b"1\n")
-        p.warren("accept", p.work("echo 2 >d/.warren-x"))
-        eq(p.get("d/.warren-x"), b"2\n", "a control: only names in the project itself are Warren's")
+        p.put("d/.warren-x", b"mine\n")
+        p.put("d/.warren", b"1\n")
+        wid = p.work("echo bad >d/.warren-x; echo 2 >d/.warren; echo 2 >d/x.warren-x")
+        p.warren("accept", wid)
+        p.warren("accept", wid, "d/.warren-x", status=125)
+        eq((p.get("d/.warren-x"), p.get("d/.warren"), p.get("d/x.warren-x")), (b"mine\n", b"2\n", b"2\n"), "in any directory")
 
 
 def mounted(p, kind, where, *options):
