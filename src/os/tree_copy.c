@@ -455,9 +455,10 @@ static int copy_one(struct copy_state *s, const char *name)
 		return copy_failed(s, -r, "copy", name);
 	if (s->c->only_root && (st.st_uid || st.st_gid))
 		return error_set(s->err, EOPNOTSUPP,
-				 "'%.400s/%.100s' belongs to user %u: only root can save "
-				 "files of users other than root",
-				 s->path, name, (unsigned)st.st_uid);
+				 "'%.400s/%.100s' belongs to %s %u: only root can save "
+				 "files of users and groups other than root",
+				 s->path, name, st.st_uid ? "user" : "group",
+				 (unsigned)(st.st_uid ? st.st_uid : st.st_gid));
 	if (S_ISDIR(st.st_mode)) {
 		r = push_name(s, name);
 		return r < 0 ? copy_failed(s, -r, "copy", name) : 0;

@@ -75,6 +75,8 @@ class Builder(Store):
 
     def refuse(self, dockerfile, *options, files=None, words=(), **kw):
         context = write_tree(folder(), {"Dockerfile": dockerfile, **(files or {})})
+        if self.prefix:
+            subprocess.run(["chmod", "-R", "a+rX", context], check=True)
         return self.bad("image", "build", *options, context, words=words, **kw)
 
     def steps(self):

@@ -267,6 +267,14 @@ def an_ordinary_user_can_build():
         eq(s.listing(image), ["t d 755 0:0", "t/a f 644 0:0 a", "t/l l 777 0:0 x", "t/new d 500 0:0", "t/new/x f 644 0:0 made", "t/y f 644 0:0 made"])
         eq(s.build(text, files=files), image)
         eq(s.steps()[1], [])
+        # A home directory: what 'useradd -m' does, and what works.
+        for change, words in (("chown 1000:1000 /home/u", "belongs to user 1000"), ("chgrp 1000 /home/u", "belongs to group 1000")) if sub else ():
+            s.refuse(f"FROM base:1\nRUN mkdir -p /home/u; {change}\n", words=[words, "build as root, or leave the files to root"])
+        if not sub:
+            s.refuse("FROM base:1\nRUN touch /f; chown 1000:1000 /f\n", words=["the command exited with status 1"])
+        home = s.build("FROM base:1\nRUN mkdir -p /home && mkdir -m 1777 /home/u && echo u:x:1000:1000::/home/u:/bin/sh >>/etc/passwd\n"
+                       "USER 0\nRUN echo x >/home/u/f\n")
+        ok(home != image, "built")
         s.image("prune", "-a")
         s.empty()
 

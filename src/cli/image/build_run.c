@@ -206,6 +206,17 @@ static void build_run_work_done(struct run_work *w)
 
 /* --------------------------------------------------------------------- layer */
 
+/* An ordinary user has only one id for the files of an image. */
+static void build_run_explain_owner(struct warren_error *err)
+{
+	size_t n = strlen(err->msg);
+
+	(void)snprintf(
+		err->msg + n, sizeof(err->msg) - n,
+		"; build as root, or leave the files to root (no 'chown', 'useradd -M' "
+		"instead of '-m', and 'mkdir -m 1777' for a home directory)");
+}
+
 /* Copy what the command wrote into a new layer. */
 static int build_run_save(struct run_work *w, const char *key, struct warren_error *err)
 {
@@ -220,6 +231,8 @@ static int build_run_save(struct run_work *w, const char *key, struct warren_err
 		return r;
 	/* The command has ended, but may have left processes behind. */
 	r = warren_save_files(w->sb, layer.fd, WARREN_SAVE_KILL, &saved, err);
+	if (r == -EOPNOTSUPP)
+		build_run_explain_owner(err);
 	if (r >= 0)
 		r = view_open(&b->store, &stage->image, -1, &before, err);
 	if (r >= 0)
