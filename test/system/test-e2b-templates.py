@@ -418,7 +418,7 @@ def nothing_is_left_of_deleted_templates():
         for template in w().e2b("GET", "/templates", secret=secret)[1]:
             eq(w().e2b("DELETE", f"/templates/{template['templateID']}", secret=secret)[0], 204)
     until(lambda: w().value("SELECT (SELECT count(*) FROM snapshots) + (SELECT count(*) FROM template_builds)") == 0,
-          "the end of their files")
+          "the end of their files", seconds=120)  # removed one after the other
     eq([x["sandboxID"] for x in w().e2b("GET", "/v2/sandboxes")[1]], [])
 
 
