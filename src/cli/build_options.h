@@ -25,6 +25,7 @@ struct build_options {
 	uint64_t limits[SPEC_LIMIT_MAX];
 	const char *context_layer; /* NULL: nothing is over the context */
 	const char *cache_scope;   /* of steps and caches of mounts; NULL: of the user */
+	bool for_project;          /* of FROM: pull_rules.for_project */
 	bool allow_dir, no_cache, pull, quiet, json;
 };
 

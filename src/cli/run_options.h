@@ -23,6 +23,7 @@ struct run_options {
 	const char *backend;   /* NULL: native, or the service's default */
 	const char *tier;
 	enum pull_when pull;
+	bool image_of_project; /* not the user's choice: pulled with --for-project */
 	const char *platform;
 	const char *entrypoint; /* "": none */
 	const char *hostname;

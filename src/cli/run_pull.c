@@ -89,7 +89,7 @@ static int run_pull_spawn(struct pull *p, const char *path, const char *const *a
 static int run_pull_start(struct pull *p, const struct run_options *o,
 			  struct warren_error *err)
 {
-	const char *argv[10] = { "warren-image", "pull" };
+	const char *argv[11] = { "warren-image", "pull" };
 	AUTO_CLOSE int end = -1;
 	char path[PATH_MAX];
 	size_t n = 2;
@@ -101,6 +101,8 @@ static int run_pull_start(struct pull *p, const struct run_options *o,
 		argv[n++] = "--missing";
 	if (in_silence(o))
 		argv[n++] = "--quiet";
+	if (o->image_of_project)
+		argv[n++] = "--for-project";
 	if (o->platform) {
 		argv[n++] = "--platform";
 		argv[n++] = o->platform;

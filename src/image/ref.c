@@ -185,6 +185,15 @@ void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX])
 		       ref->digest);
 }
 
+bool ref_is_of_project(const char *text)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	struct ref ref;
+
+	return ref_parse(text, &ref, &ignored) == 0 &&
+	       strcmp(ref.name, DEFAULT_FOLDER REF_OF_PROJECT) == 0;
+}
+
 bool ref_is_loopback(const struct ref *ref)
 {
 	const char *h = ref->registry;

@@ -36,6 +36,10 @@ void ref_text(const struct ref *ref, char text[REF_TEXT_MAX]);
 void ref_familiar(const struct ref *ref, char text[REF_TEXT_MAX]);
 /* Return whether @s is "sha256:" and 64 lower-case hexadecimal digits. */
 bool ref_digest_valid(const char *s);
+/* The name of images that `warren work` builds for projects. */
+#define REF_OF_PROJECT "warren-devcontainer"
+/* Return whether @text is such an image, which no other project may use. */
+bool ref_is_of_project(const char *text);
 /* Return whether the registry is on this machine, so that TLS is optional. */
 bool ref_is_loopback(const struct ref *ref);
 

@@ -84,6 +84,7 @@ static void registry_set_up(struct registry *r, const struct registry_options *o
 {
 	r->insecure = strv_has_case(o->insecure, r->ref.registry);
 	r->public_only = o->public_only;
+	r->advice = o->advice;
 	r->trusted = o->trusted;
 	r->insecure_list = o->insecure;
 	r->hidden = o->hidden;

@@ -41,6 +41,11 @@ struct registry_options {
 	 */
 	bool public_only;
 	const char *const *trusted; /* HOST or HOST:PORT, NULL-terminated */
+	/*
+	 * With @public_only: a project of the user chose the reference, so errors say
+	 * what is wrong, and this text is added to them. NULL: they say nothing.
+	 */
+	const char *advice;
 	struct warren_error *hidden;
 	unsigned parallel;   /* maximum concurrent downloads; 0: 4 */
 	unsigned backoff_ms; /* ms before the first retry, doubled each time; 0: 500 */

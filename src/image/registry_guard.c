@@ -248,6 +248,11 @@ int guard_failed(struct registry *reg, struct warren_error *err)
 {
 	if (!reg->public_only || may_tell(err->code))
 		return -err->code;
+	if (reg->advice) {
+		const struct warren_error why = *err;
+
+		return error_set(err, why.code, "%s (%s)", why.msg, reg->advice);
+	}
 	if (reg->hidden)
 		*reg->hidden = *err;
 	return error_set(err, EHOSTUNREACH,

@@ -56,6 +56,7 @@ struct registry {
 	bool plain;    /* TLS is not used; may change until the first response */
 	bool answered;
 	bool public_only; /* for an untrusted client: registry_guard.c */
+	const char *advice;
 	const char *const *trusted, *const *insecure_list;
 	struct warren_error *hidden;
 	unsigned parallel;

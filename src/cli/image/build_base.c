@@ -80,10 +80,15 @@ int build_base_image(struct build *b, const char *ref, struct store_image *ret,
 {
 	const struct build_request *q = b->request;
 	const struct pull_rules rules = { .public_only = q,
+					  .for_project = b->o->for_project,
 					  .insecure = q ? &q->insecure : NULL,
 					  .trusted = q ? &q->trusted : NULL };
 	char id[REF_DIGEST_LEN + 1];
 	int r = q ? build_request_may_use(b, ref, err) : 0;
+
+	if (b->o->for_project && ref_is_of_project(ref))
+		return error_set(err, EPERM, "the image '%s' was built for a project",
+				 ref);
 
 	if (r < 0)
 		return r;

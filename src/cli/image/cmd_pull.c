@@ -20,11 +20,17 @@ struct pull_options {
 	const char *platform;
 	const char *ca_file;
 	struct host_list insecure, trusted;
-	bool public_only;
+	bool public_only, for_project;
 	bool missing;
 	bool quiet;
 	bool json;
 };
+
+/* Why an image of a project may not be reached. */
+#define PULL_ADVICE                                                                       \
+	"for a project, images are pulled over TLS, and from public addresses only; for " \
+	"a registry that you trust, use 'warren image pull' first, or add 'trusted "      \
+	"HOST:PORT' or 'insecure HOST:PORT' to registries.conf"
 
 /* Parse OS/ARCH[/VARIANT], in the terms of the image format. */
 static int set_platform(void *field, const char *value, struct warren_error *err)
@@ -57,6 +63,7 @@ static const struct opt pull_table[] = {
 	{ NULL, OPT_PUBLIC_ONLY("pull from public addresses only; errors give no detail",
 		FIELD(public_only)) },
 	{ NULL, OPT_TRUSTED(FIELD(trusted)) },
+	{ NULL, OPT_FOR_PROJECT(FIELD(for_project)) },
 	{ NULL, OPT_CA(FIELD(ca_file)) },
 	{ NULL, OPT_QUIET("print only the id, no progress", FIELD(quiet)) },
 	{ NULL, OPT_JSON("print the image as one JSON object", FIELD(json)) },
@@ -106,7 +113,8 @@ static int image_cmd_pull(const struct store *s, const char *text,
 		.platform = o->platform,
 		.registry = { .ca_file = o->ca_file,
 			      .insecure = o->insecure.v,
-			      .public_only = o->public_only,
+			      .public_only = o->public_only || o->for_project,
+			      .advice = o->for_project ? PULL_ADVICE : NULL,
 			      .trusted = o->trusted.v,
 			      .hidden = report_hidden() },
 		.progress = progress_show,
@@ -133,6 +141,17 @@ static int image_cmd_pull(const struct store *s, const char *text,
 	return r;
 }
 
+/* The user's registries are for the images of projects; the service has its own list. */
+static int pull_trust(const struct settings *s, struct pull_options *o,
+		      struct warren_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && o->for_project && i < s->trusted.n; i++)
+		r = host_list_add(&o->trusted, s->trusted.v[i], err);
+	return r;
+}
+
 int image_pull_ref(const struct store *s, const char *text,
 		   const struct pull_rules *rules, bool missing, bool quiet,
 		   char id[REF_DIGEST_LEN + 1], struct warren_error *err)
@@ -140,6 +159,7 @@ int image_pull_ref(const struct store *s, const char *text,
 	CLEANUP(settings_done) struct settings settings = { 0 };
 	struct pull_options o = { .missing = missing,
 				  .quiet = quiet,
+				  .for_project = rules->for_project,
 				  .public_only = rules->public_only };
 	int r = settings_read(&settings, err);
 
@@ -149,6 +169,8 @@ int image_pull_ref(const struct store *s, const char *text,
 		o.trusted = *rules->trusted;
 	if (r == 0)
 		r = settings_apply(&settings, &o.insecure, &o.ca_file, err);
+	if (r == 0)
+		r = pull_trust(&settings, &o, err);
 	return r < 0 ? r : image_cmd_pull(s, text, &o, id, err);
 }
 
@@ -192,14 +214,15 @@ static int pull_theirs(const char *text, const struct pull_options *o, struct bu
 	struct json j = { .out = out };
 	int r;
 
-	if (o->platform || o->insecure.n > 0 || o->public_only || o->trusted.n > 0 ||
-	    o->ca_file)
+	if (o->platform || o->insecure.n > 0 || o->public_only || o->for_project ||
+	    o->trusted.n > 0 || o->ca_file)
 		return error_set(err, EINVAL,
 				 "--%s: backend '%s' pulls images by itself, as it is "
 				 "configured",
 				 o->platform      ? "platform"
 				 : o->insecure.n  ? "insecure"
 				 : o->public_only ? "public-only"
+				 : o->for_project ? "for-project"
 				 : o->trusted.n   ? "trusted"
 						  : "ca",
 				 o->backend);
@@ -240,7 +263,7 @@ static int image_cmd_pull_run(int argc, char **argv)
 	cancel_arm();
 	if (settings_read(&settings, &err) < 0 ||
 	    settings_apply(&settings, &o.insecure, &o.ca_file, &err) < 0 ||
-	    image_open_store(true, &s, &err) < 0)
+	    pull_trust(&settings, &o, &err) < 0 || image_open_store(true, &s, &err) < 0)
 		return image_fail(&image_pull, &err);
 	r = image_cmd_pull(&s, operands[0], &o, id, &err);
 	if (r >= 0)

@@ -9,6 +9,7 @@
 /* The options --public-only, --insecure and --trusted; NULL: not given. */
 struct pull_rules {
 	bool public_only;
+	bool for_project; /* --for-project, which implies public_only */
 	const struct host_list *insecure, *trusted;
 };
 

@@ -33,6 +33,11 @@ static int add_insecure(struct settings *s, const char *value, struct warren_err
 	return host_list_add(&s->insecure, value, err);
 }
 
+static int add_trusted(struct settings *s, const char *value, struct warren_error *err)
+{
+	return host_list_add(&s->trusted, value, err);
+}
+
 static int set_ca(struct settings *s, const char *value, struct warren_error *err)
 {
 	if (*value != '/')
@@ -46,6 +51,7 @@ static const struct {
 	int (*set)(struct settings *s, const char *value, struct warren_error *err);
 } keys[] = {
 	{ "insecure", add_insecure },
+	{ "trusted", add_trusted },
 	{ "ca", set_ca },
 };
 

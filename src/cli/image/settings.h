@@ -10,6 +10,7 @@
  *
  *	insecure registry.lan:5000	# TLS is optional
  *	ca /etc/ssl/our-ca.pem		# trusted in addition to the system's
+ *	trusted registry.lan		# projects may name it, whatever its address is
  *
  * Insecure registries from all sources are combined. For the certificate, the environment
  * takes precedence over the user's file, and the user's over the machine's.
@@ -29,6 +30,10 @@
 #define OPT_PUBLIC_ONLY(says, at) \
 	"public-only", 0, NULL, NULL, \
 	(says), opt_flag, (at)
+#define OPT_FOR_PROJECT(at) \
+	"for-project", 0, NULL, NULL, \
+	"a project chose the image: pull from public addresses and trusted registries only", \
+	opt_flag, (at)
 #define OPT_TRUSTED(at) \
 	"trusted", 0, "HOST[:PORT]", "registry.lan:5000", \
 	"with --public-only: registry that may have any address", host_list_add, (at)
@@ -45,8 +50,9 @@ struct host_list {
 
 struct settings {
 	struct host_list insecure;
-	const char *ca_file; /* NULL: none */
-	char *texts[3];      /* the text that the strings above point into */
+	struct host_list trusted; /* only for --for-project */
+	const char *ca_file;      /* NULL: none */
+	char *texts[3];           /* the text that the strings above point into */
 };
 
 /* Add HOST or HOST:PORT; usable as `set` of struct opt. */

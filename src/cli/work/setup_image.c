@@ -141,11 +141,18 @@ int setup_image_get(const struct run_options *o, const char *image,
 {
 	struct run_options pull = { .image = (char *)(uintptr_t)image,
 				    .pull = o->pull,
+				    .image_of_project = !o->image,
 				    .platform = o->platform,
 				    .quiet = o->quiet };
 	bool first = image && run_pull_first(&pull);
-	int r = first ? -ENOENT : setup_image_find(image, ret, err);
+	int r;
 
+	if (!o->image && image && ref_is_of_project(image))
+		return error_set(err, EPERM,
+				 "the image '%s' was built for a project: only --image "
+				 "can choose it",
+				 image);
+	r = first ? -ENOENT : setup_image_find(image, ret, err);
 	if (r != -ENOENT || !image || (!first && !run_pull_after(&pull, r)))
 		return r;
 	r = setup_image_pull(&pull, err);
@@ -174,7 +181,7 @@ static int image_build_name(int project_fd, const char *project,
 	for (char **v = b->args; v && *v; v++)
 		sha256_text(&h, *v);
 	sha256_end(&h, digits);
-	if (asprintf(ret, "warren-devcontainer:%.16s", digits) < 0) {
+	if (asprintf(ret, REF_OF_PROJECT ":%.16s", digits) < 0) {
 		*ret = NULL;
 		return error_errno(err, ENOMEM, "build the image");
 	}
@@ -276,6 +283,9 @@ static int image_build_argv(int project_fd, const char *project,
 		setup_tree_real(project_fd, b->context[0] ? b->context : ".");
 	int r = file && context ? image_build_add(argv, "warren-image", "build")
 				: -ENOENT;
+
+	if (r == 0)
+		r = strv_add(argv, "--for-project");
 
 	if (r == 0 && hide)
 		r = image_build_layer(project_fd, context, hide, &layer);

@@ -62,7 +62,12 @@ static int ready_image(const struct setup_ready_options *o, struct setup_ready *
 		failed = setup_image_build(o->project_fd, o->project, &r->plan.build,
 					   o->hide, o->options, setup_ready_network(o),
 					   &r->image, err);
-	return failed < 0 ? failed : setup_image_get(o->options, r->image, image, err);
+	if (failed < 0)
+		return failed;
+	/* No registry has the image that was just built. */
+	return !o->options->image && r->plan.build.dockerfile
+		       ? setup_image_find(r->image, image, err)
+		       : setup_image_get(o->options, r->image, image, err);
 }
 
 /* Variables may redirect a program. */
