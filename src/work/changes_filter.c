@@ -7,8 +7,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/strv.h"
 #include "work/changes_internal.h"
 #include "work/files_internal.h"
+#include "work/hide.h"
 
 /* ------------------------------------------------------------------- ignored */
 
@@ -30,14 +32,15 @@ static int ignore_filter_read(struct gitignore *rules, int dir, const char *path
 
 int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop)
 {
-	int r;
+	AUTO_STRV char **repositories = NULL;
+	int r = hide_repositories_read(w, &repositories);
 
 	*f = (struct ignore_filter){ .w = w,
 				     .theirs = IGNORE_THEIRS_MAX,
 				     .yours = IGNORE_YOURS_MAX,
 				     .drop = drop,
 				     .n = 1 };
-	r = git_named_read(w->project, &f->named);
+	r = r < 0 ? r : git_named_read(w->project, repositories, &f->named);
 	if (r < 0)
 		return r;
 	return ignore_filter_read(&f->levels[0].rules, w->project_fd, ".git/info/exclude",
@@ -102,6 +105,11 @@ bool ignore_filter_has(struct ignore_filter *f, const char *path, bool is_dir)
 {
 	return ignore_filter_says(f, false, path, is_dir) ||
 	       (f->n_differ > 0 && ignore_filter_says(f, true, path, is_dir));
+}
+
+int ignore_filter_repository(struct ignore_filter *f, const char *path)
+{
+	return git_named_add(f->w->project, path, &f->named);
 }
 
 bool ignore_filter_tracked(struct ignore_filter *f, const char *path)

@@ -56,6 +56,8 @@ void ignore_filter_done(struct ignore_filter *f);
  */
 int ignore_filter_enter(struct ignore_filter *f, size_t at, int upper, int lower);
 void ignore_filter_leave(struct ignore_filter *f);
+/* The user has a repository in the directory @path: its configuration counts, too. */
+int ignore_filter_repository(struct ignore_filter *f, const char *path);
 bool ignore_filter_has(struct ignore_filter *f, const char *path, bool is_dir);
 /* Is the path in the index of the user's repository? Such a file is never ignored. */
 bool ignore_filter_tracked(struct ignore_filter *f, const char *path);
@@ -71,6 +73,11 @@ bool guard_link_out(const char *path, const char *target);
 bool guard_is_git_link(const char *name);
 /* In a git directory: does git execute the file, or read its configuration from it? */
 bool guard_git_notable(const char *path_in_git);
+/*
+ * Could the file, or link, be executed, or be a part of a program in a language that is
+ * not compiled? @dir and @name are where it is.
+ */
+bool guard_is_program(int dir, const char *name, const struct stat *st);
 /* In a git directory: does the file say which commits there are? */
 bool guard_git_refs(const char *path_in_git);
 

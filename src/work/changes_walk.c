@@ -54,6 +54,7 @@ struct walk_dirs {
 struct walk_names {
 	const char *name;
 	const struct stat *upper, *lower; /* NULL: it does not exist */
+	int upper_dir, lower_dir;
 	unsigned guard;
 	mode_t inherit; /* set-id bits that it has from its directory */
 	bool replaces; /* CHANGE_TYPE lists it, so that it is not listed if it is empty */
@@ -124,15 +125,28 @@ static bool search_is_own(const char *path)
 	       strstr(path, "/.warren-") != NULL;
 }
 
+/*
+ * Could git execute the file, or read its configuration from it, because the user's
+ * configuration names it?
+ */
+static bool search_is_named(const struct changes_walk *k, const struct walk_names *e)
+{
+	const struct git_named *named = &k->filter.named;
+
+	return (named->n > 0 &&
+		git_named_has(named, k->path, !e->upper || S_ISDIR(e->upper->st_mode))) ||
+	       (named->unclear &&
+		((e->upper && guard_is_program(e->upper_dir, e->name, e->upper)) ||
+		 (e->lower && guard_is_program(e->lower_dir, e->name, e->lower))));
+}
+
 static unsigned search_guards(const struct changes_walk *k, const struct walk_names *e)
 {
 	unsigned guard = e->guard | (k->git ? GUARD_GIT : 0);
 
 	if (guard_is_dotgit(e->name) || guard_is_git_link(e->name))
 		guard |= GUARD_GIT;
-	if (k->filter.named.n > 0 &&
-	    git_named_has(&k->filter.named, k->path,
-			  !e->upper || S_ISDIR(e->upper->st_mode)))
+	if (search_is_named(k, e))
 		guard |= GUARD_GIT;
 	if (search_is_own(k->path))
 		guard |= GUARD_DEVICE;
@@ -309,6 +323,17 @@ static bool search_is_bare(const struct walk_dirs *d)
 		(search_may_have(d, "objects") && search_may_have(d, "refs")));
 }
 
+/* Does the user have a repository in the directory? */
+static bool search_has_repository(const struct walk_dirs *d)
+{
+	struct stat st;
+
+	return d->lower >= 0 &&
+	       (fstatat(d->lower, ".git", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+		(fstatat(d->lower, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		 fstatat(d->lower, "config", &st, AT_SYMLINK_NOFOLLOW) == 0));
+}
+
 /* What the kernel gives to new directories in a directory of the project. */
 static mode_t search_inherit(const struct walk_dirs *d, const struct stat *old)
 {
@@ -422,6 +447,8 @@ static int search_removed(struct changes_walk *k, const struct walk_dirs *d,
 	const struct walk_dirs below = { -1, d->hide, d->lower, true, d->guard, 0 };
 	const struct walk_names gone = { .name = e->name,
 					 .lower = e->lower,
+					 .upper_dir = -1,
+					 .lower_dir = e->lower_dir,
 					 .guard = d->guard,
 					 .replaces = e->upper &&
 						     !stat_is_whiteout(e->upper) };
@@ -467,7 +494,11 @@ static int search_one(struct changes_walk *k, const struct walk_dirs *d, const c
 		      size_t *ret_n)
 {
 	struct stat upper, lower, hide, here;
-	struct walk_names e = { .name = name, .guard = d->guard, .inherit = d->inherit };
+	struct walk_names e = { .name = name,
+				.upper_dir = d->upper,
+				.lower_dir = d->lower,
+				.guard = d->guard,
+				.inherit = d->inherit };
 	size_t length = k->length;
 	int r;
 
@@ -535,6 +566,12 @@ static int search_dir(struct changes_walk *k, const struct walk_dirs *d, size_t 
 			k, ".git",
 			d->lower >= 0 && fstat(d->lower, &st) == 0 ? st.st_mode : 0,
 			d->upper >= 0 && fstat(d->upper, &st) == 0 ? st.st_mode : 0);
+	}
+	/* The user may have made it since the work began. */
+	if (!k->git && k->length > 0 && search_has_repository(d)) {
+		r = ignore_filter_repository(&k->filter, k->path);
+		if (r < 0)
+			return r;
 	}
 	r = ignore_filter_enter(&k->filter, at, k->git ? -1 : d->upper,
 				k->git ? -1 : d->lower);

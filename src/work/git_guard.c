@@ -10,7 +10,10 @@
  *   are listed one by one, because they act; the others are only counted.
  * - Everything that makes a directory a repository (guard_is_dotgit(), search_is_bare()),
  *   or a part of one (guard_is_git_link()).
- * - Files of the project that the configuration of the user names (git_named.c).
+ * - Files of the project that the configuration of the user names, or links in git's
+ *   directories lead to (git_named.c). If a command in the configuration cannot be
+ *   understood, any program or script of the project may be what it names
+ *   (guard_is_program()).
  *
  * These files of the project are harmless, although git reads them:
  *
@@ -25,6 +28,7 @@
 
 #include "base/macro.h"
 #include "work/changes_internal.h"
+#include "work/files_internal.h"
 
 enum guard_verdict {
 	GUARD_ACTS,  /* git executes it, or reads from it what it executes or where it is
@@ -126,4 +130,48 @@ bool guard_is_git_link(const char *name)
 		if (strcasecmp(name, names[i]) == 0)
 			return true;
 	return false;
+}
+
+/* How the names of scripts end, and names that programs which build a project look for.
+ */
+static bool guard_is_script_name(const char *name)
+{
+	static const char *const ends[] = {
+		".sh",  ".bash", ".zsh", ".ksh", ".py",  ".pyc", ".pth", ".js",  ".cjs",
+		".mjs", ".ts",   ".cts", ".mts", ".pl",  ".pm",  ".rb",  ".php", ".lua",
+		".awk", ".sed",  ".tcl", ".ps1", ".vim", ".el",  ".mk",  ".so"
+	};
+	static const char *const names[] = {
+		"makefile",      "gnumakefile",    "package.json", "justfile",
+		".justfile",     "rakefile",       "taskfile.yml", "build.rs",
+		"cargo.toml",    "pyproject.toml", "build.gradle", "pom.xml",
+		"composer.json",
+	};
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (n > strlen(ends[i]) &&
+		    strcasecmp(name + n - strlen(ends[i]), ends[i]) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+bool guard_is_program(int dir, const char *name, const struct stat *st)
+{
+	AUTO_CLOSE int fd = -1;
+	struct stat now;
+	char first[2];
+
+	if (S_ISLNK(st->st_mode))
+		return true;
+	if (!S_ISREG(st->st_mode))
+		return false;
+	if ((st->st_mode & 0111) || guard_is_script_name(name))
+		return true;
+	/* "sh name" needs no such mode. */
+	fd = beneath_file(dir, name, &now);
+	return fd < 0 || (read(fd, first, 2) == 2 && memcmp(first, "#!", 2) == 0);
 }

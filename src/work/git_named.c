@@ -3,16 +3,16 @@
  * git_named.c - read git's configuration for the files of the project that it names
  *
  * With core.hooksPath = .husky, or include.path = ../.gitconfig, files of the project are
- * what .git/hooks and .git/config are elsewhere. The words of each value that is a
- * command count as paths, too: "sh tools/clean.sh" executes tools/clean.sh. That is more
- * than git executes, which does no harm: such a change needs permission.
+ * what .git/hooks and .git/config are elsewhere. Nearly every value may name one
+ * (git_keys.c), and the words of a command do (git_words.c). That is more than git
+ * executes, which does no harm: such a change needs permission. A relative path means
+ * another file in each repository, so the configuration of the user is read for each.
  */
 #include "work/git_named.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,429 +22,649 @@
 
 #include "base/fd.h"
 #include "base/macro.h"
+#include "base/passwd.h"
 #include "base/strv.h"
 #include "work/files_internal.h"
+#include "work/git_config.h"
+#include "work/git_keys.h"
+#include "work/git_named_internal.h"
+#include "work/git_words.h"
 
-#define NAMED_CONFIG_MAX ((size_t)1 << 20) /* bytes of a file */
-#define NAMED_FILES_MAX  64
-#define NAMED_MAX        4096 /* paths */
-#define NAMED_DEPTH_MAX  10   /* of includes, as in git */
-#define NAMED_ABOVE_MAX  64   /* directories above the project */
-
-enum named_kind {
-	NAMED_INCLUDE, /* a file of configuration, relative to the one that names it */
-	NAMED_PATH,    /* relative to the top of the worktree */
-	NAMED_COMMAND, /* words for the shell, which runs there */
-};
-
-/* Keys whose values git executes, or reads configuration from. NULL: all keys. */
-static const struct {
-	const char *section, *key;
-	enum named_kind kind;
-} named_keys[] = {
-	{ "include", "path", NAMED_INCLUDE },
-	{ "includeif", "path", NAMED_INCLUDE },
-	{ "core", "hookspath", NAMED_PATH },
-	{ "init", "templatedir", NAMED_PATH },
-	{ "core", "attributesfile", NAMED_PATH },
-	{ "core", "fsmonitor", NAMED_COMMAND },
-	{ "core", "sshcommand", NAMED_COMMAND },
-	{ "core", "gitproxy", NAMED_COMMAND },
-	{ "core", "askpass", NAMED_COMMAND },
-	{ "core", "editor", NAMED_COMMAND },
-	{ "core", "pager", NAMED_COMMAND },
-	{ "core", "alternaterefscommand", NAMED_COMMAND },
-	{ "sequence", "editor", NAMED_COMMAND },
-	{ "interactive", "difffilter", NAMED_COMMAND },
-	{ "filter", NULL, NAMED_COMMAND },
-	{ "diff", NULL, NAMED_COMMAND },
-	{ "merge", NULL, NAMED_COMMAND },
-	{ "difftool", NULL, NAMED_COMMAND },
-	{ "mergetool", NULL, NAMED_COMMAND },
-	{ "alias", NULL, NAMED_COMMAND },
-	{ "pager", NULL, NAMED_COMMAND },
-	{ "gpg", NULL, NAMED_COMMAND },
-	{ "hook", NULL, NAMED_COMMAND },
-	{ "trailer", NULL, NAMED_COMMAND },
-	{ "credential", "helper", NAMED_COMMAND },
-	{ "remote", "uploadpack", NAMED_COMMAND },
-	{ "remote", "receivepack", NAMED_COMMAND },
-	{ "submodule", "update", NAMED_COMMAND },
-	{ "uploadpack", "packobjectshook", NAMED_COMMAND },
-	{ "browser", NULL, NAMED_COMMAND },
-	{ "man", NULL, NAMED_COMMAND },
-	{ "tar", NULL, NAMED_COMMAND },
-	{ "guitool", NULL, NAMED_COMMAND },
-	{ "sendemail", NULL, NAMED_COMMAND },
-};
-
-struct named_search {
-	const char *project;
-	char top[PATH_MAX]; /* of the worktree */
-	struct git_named out;
-	unsigned files, depth;
-	bool failed; /* out of memory */
-};
-
-static void named_config(struct named_search *s, const char *path);
+#define NAMED_CONFIG_MAX    ((size_t)1 << 20) /* bytes of a file */
+#define NAMED_FILES_MAX     4096
+#define NAMED_MAX           524288 /* paths */
+#define NAMED_DEPTH_MAX     10     /* of includes, as in git */
+#define NAMED_EVALUATED_MAX 256    /* files that a repository includes */
+#define NAMED_LINKS_MAX     40     /* in a path, as in the kernel */
+#define NAMED_PAIRS_MAX     4096   /* in GIT_CONFIG_COUNT */
 
 /* ------------------------------------------------------------------------ paths */
 
-/* Make @path, relative to the absolute @base, absolute, without ".", ".." and "//". */
-static bool named_resolve(const char *base, const char *path, char ret[PATH_MAX])
+bool named_join(const struct named_search *s, const char *base, const char *path,
+		char ret[PATH_MAX])
 {
-	const char *home = getenv("HOME");
-	char all[2 * PATH_MAX], *save = NULL;
-	size_t n = 0;
-	int len;
+	int n;
 
-	if (path[0] == '~' && path[1] == '/' && home)
-		len = snprintf(all, sizeof(all), "%s/%s", home, path + 2);
+	if (path[0] == '~' && (path[1] == '/' || !path[1]) && s->home)
+		n = snprintf(ret, PATH_MAX, "%s%s", s->home, path + 1);
 	else if (path[0] == '/')
-		len = snprintf(all, sizeof(all), "%s", path);
+		n = snprintf(ret, PATH_MAX, "%s", path);
 	else
-		len = snprintf(all, sizeof(all), "%s/%s", base, path);
-	if (len < 0 || (size_t)len >= sizeof(all))
-		return false;
-	for (char *part = strtok_r(all, "/", &save); part;
-	     part = strtok_r(NULL, "/", &save)) {
-		size_t size = strlen(part);
-
-		if (strcmp(part, ".") == 0)
-			continue;
-		if (strcmp(part, "..") == 0) {
-			while (n > 0 && ret[--n] != '/')
-				;
-			continue;
-		}
-		if (n + 1 + size >= PATH_MAX)
-			return false;
-		ret[n++] = '/';
-		(void)memcpy(ret + n, part, size);
-		n += size;
-	}
-	ret[n] = '\0';
-	return n > 0;
+		n = snprintf(ret, PATH_MAX, "%s/%s", base, path);
+	return n > 0 && n < PATH_MAX;
 }
 
+/* Remember an absolute path that has no "." and "..", if it is in the project. */
 static void named_note(struct named_search *s, const char *absolute)
 {
 	size_t n = strlen(s->project);
+	char *copy;
 
 	if (strncmp(absolute, s->project, n) != 0 || absolute[n] != '/' ||
-	    s->out.n >= NAMED_MAX)
+	    !absolute[n + 1])
 		return;
-	for (size_t i = 0; i < s->out.n; i++)
-		if (strcmp(s->out.paths[i], absolute + n + 1) == 0)
-			return;
-	if (strv_add(&s->out.paths, absolute + n + 1) < 0)
-		s->failed = true;
-	else
-		s->out.n++;
-}
-
-/* What the path is if links lead somewhere else; its last parts may not exist. */
-static void named_note_real(struct named_search *s, const char *absolute)
-{
-	char above[PATH_MAX], all[2 * PATH_MAX];
-
-	(void)snprintf(above, sizeof(above), "%s", absolute);
-	for (char *end = above + strlen(above); end; end = strrchr(above, '/')) {
-		AUTO_FREE char *real = NULL;
-
-		*end = '\0';
-		if (end == above)
-			return;
-		real = realpath(above, NULL);
-		if (!real)
-			continue;
-		(void)snprintf(all, sizeof(all), "%s%s", real, absolute + (end - above));
-		named_note(s, all);
+	if (s->out->n >= NAMED_MAX) {
+		s->out->unclear = true;
 		return;
 	}
+	if (s->out->n == s->cap) {
+		size_t cap = s->cap ? s->cap * 2 : 64;
+		char **more = reallocarray(s->out->paths, cap, sizeof(*more));
+
+		if (!more) {
+			s->failed = true;
+			return;
+		}
+		s->out->paths = more;
+		s->cap = cap;
+	}
+	copy = strdup(absolute + n + 1);
+	if (!copy) {
+		s->failed = true;
+		return;
+	}
+	for (char *c = copy; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	s->out->paths[s->out->n++] = copy;
 }
 
-static void named_add(struct named_search *s, const char *base, const char *path)
+static void named_pop(char *path, size_t *n)
+{
+	while (*n > 0 && path[--*n] != '/')
+		;
+	path[*n] = '\0';
+}
+
+/* Note @done with @rest after it, whose ".." are not resolved with links. */
+static void named_note_rest(struct named_search *s, const char *done, const char *rest)
+{
+	char path[PATH_MAX];
+	size_t n = strlen(done);
+
+	(void)strcpy(path, done);
+	while (*rest) {
+		size_t size = strcspn(rest, "/");
+
+		if (size == 2 && rest[0] == '.' && rest[1] == '.') {
+			named_pop(path, &n);
+		} else if (size > 0 && !(size == 1 && rest[0] == '.')) {
+			if (n + 1 + size >= sizeof(path))
+				return;
+			path[n++] = '/';
+			(void)memcpy(path + n, rest, size);
+			n += size;
+			path[n] = '\0';
+		}
+		rest += size;
+		rest += *rest == '/';
+	}
+	named_note(s, path);
+}
+
+/* Put what a link leads to before the rest; false: too long. */
+static bool named_follow_link(char *done, size_t *n, char rest[PATH_MAX], size_t at)
+{
+	char target[PATH_MAX], all[2 * PATH_MAX];
+	ssize_t size = readlink(done, target, sizeof(target) - 1);
+	int len;
+
+	if (size < 0)
+		return false;
+	target[size] = '\0';
+	len = snprintf(all, sizeof(all), "%s/%s", target, rest + at);
+	if (len < 0 || len >= PATH_MAX)
+		return false;
+	(void)strcpy(rest, all);
+	if (target[0] == '/')
+		*n = 0;
+	else
+		named_pop(done, n);
+	done[*n] = '\0';
+	return true;
+}
+
+/* Go through the path as the kernel does; its last parts may not exist. */
+static void named_trace(struct named_search *s, const char *path)
+{
+	char done[PATH_MAX] = "", rest[PATH_MAX];
+	const size_t top = strlen(s->top);
+	unsigned links = 0;
+	size_t n = 0, at = 0;
+	struct stat st;
+
+	(void)snprintf(rest, sizeof(rest), "%s", path);
+	/* There are no links in the way to the top, which most paths begin with. */
+	if (s->top_real && strncmp(path, s->top, top) == 0 && path[top] == '/') {
+		(void)memcpy(done, path, top);
+		done[top] = '\0';
+		n = at = top;
+	}
+	while (rest[at]) {
+		size_t size = strcspn(rest + at, "/");
+		const char *part = rest + at;
+
+		at += size + (part[size] == '/');
+		if (size == 0 || (size == 1 && part[0] == '.'))
+			continue;
+		if (size == 2 && part[0] == '.' && part[1] == '.') {
+			named_pop(done, &n);
+			continue;
+		}
+		if (n + 1 + size >= sizeof(done))
+			return;
+		done[n++] = '/';
+		(void)memcpy(done + n, part, size);
+		n += size;
+		done[n] = '\0';
+		if (lstat(done, &st) < 0 || !S_ISLNK(st.st_mode))
+			continue;
+		named_note_rest(s, done, rest + at);
+		if (++links > NAMED_LINKS_MAX || !named_follow_link(done, &n, rest, at))
+			return;
+		at = 0;
+	}
+	named_note(s, done);
+}
+
+void named_add(struct named_search *s, const char *base, const char *path)
 {
 	char absolute[PATH_MAX];
 	size_t n;
 
-	if (!named_resolve(base, path, absolute))
+	if (!named_join(s, base, path, absolute))
 		return;
-	named_note(s, absolute);
-	named_note_real(s, absolute);
+	named_note_rest(s, "", absolute);
+	named_trace(s, absolute);
 	/* Husky's hooks in .husky/_ run the scripts in .husky. */
 	n = strlen(absolute);
+	while (n > 1 && absolute[n - 1] == '/')
+		absolute[--n] = '\0';
 	if (n > 2 && strcmp(absolute + n - 2, "/_") == 0) {
 		absolute[n - 2] = '\0';
-		named_note(s, absolute);
+		named_trace(s, absolute);
 	}
 }
 
-static void named_add_words(struct named_search *s, char *value)
-{
-	char *save = NULL;
+/* NOLINTBEGIN(misc-no-recursion): as deep as NAMED_DEPTH_MAX, and the places */
 
-	for (char *word = strtok_r(value, " \t\n\"'`;|&()<>=!$", &save); word;
-	     word = strtok_r(NULL, " \t\n\"'`;|&()<>=!$", &save))
-		named_add(s, s->top, word);
+/* --------------------------------------------------------------------- commands */
+
+static void named_word(void *arg, const char *word, bool dir)
+{
+	struct named_search *s = arg;
+	char path[PATH_MAX], *real = NULL;
+
+	named_add(s, s->top, word);
+	/* Programs are taken from the project's directory itself. */
+	if (dir && named_join(s, s->top, word, path))
+		real = realpath(path, NULL);
+	if (real && strcmp(real, s->project) == 0)
+		s->out->unclear = true;
+	free(real);
 }
 
-/* ----------------------------------------------------------------------- parser */
-
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as NAMED_DEPTH_MAX */
-static void named_value(struct named_search *s, const char *file, const char *section,
-			const char *key, char *value)
+static void named_command(struct named_search *s, const char *command, bool plain)
 {
-	char dir[PATH_MAX], absolute[PATH_MAX];
+	struct git_words w = {
+		.top = s->top, .home = s->home, .path = named_word, .arg = s
+	};
+
+	/* A program whose path has blanks, or is not for the shell. */
+	named_add(s, s->top, command);
+	if ((plain ? git_words_read_plain(&w, command) : git_words_read(&w, command)) < 0)
+		s->failed = true;
+	s->out->unclear |= w.unclear;
+}
+
+/* "ext::command" is a URL of a repository; "% " in it is a blank in a word. */
+static void named_url(struct named_search *s, const char *url)
+{
+	const char *at = strstr(url, "ext::");
+	AUTO_FREE char *command = at ? strdup(at + 5) : NULL;
+
+	for (char *c = command; c && *c; c++)
+		if (c[0] == '%' && c[1] == ' ')
+			*c = '\\';
+	if (command)
+		named_command(s, command, true);
+	else if (at)
+		s->failed = true;
+}
+
+/* Programs are in this directory. */
+static void named_programs(struct named_search *s, const char *path)
+{
+	char absolute[PATH_MAX];
+
+	named_word(s, path, true);
+	if (named_join(s, s->top, path, absolute))
+		named_links(s, absolute);
+}
+
+static bool named_is_setting(const char *value)
+{
+	static const char *const settings[] = {
+		"", "true", "false", "yes", "no", "on", "off", "auto", "always", "never"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
+		if (strcasecmp(settings[i], value) == 0)
+			return true;
+	return strspn(value, "0123456789") == strlen(value);
+}
+
+/* ---------------------------------------------------------------- configuration */
+
+static void named_include(struct named_search *s, const char *value)
+{
+	char dir[PATH_MAX], path[PATH_MAX];
 	char *slash;
 
-	for (size_t i = 0; i < ARRAY_SIZE(named_keys); i++) {
-		if (strcasecmp(section, named_keys[i].section) != 0 ||
-		    (named_keys[i].key && strcasecmp(key, named_keys[i].key) != 0))
-			continue;
-		if (named_keys[i].kind == NAMED_COMMAND) {
-			named_add_words(s, value);
-		} else if (named_keys[i].kind == NAMED_PATH) {
-			named_add(s, s->top, value);
-		} else {
-			(void)snprintf(dir, sizeof(dir), "%s", file);
-			slash = strrchr(dir, '/');
-			if (slash)
-				*slash = '\0';
-			named_add(s, dir, value);
-			if (named_resolve(dir, value, absolute))
-				named_config(s, absolute);
-		}
+	(void)snprintf(dir, sizeof(dir), "%s", s->file ? s->file : s->top);
+	slash = strrchr(dir, '/');
+	if (slash && s->file)
+		*slash = '\0';
+	named_add(s, dir, value);
+	if (named_join(s, dir, value, path))
+		named_config(s, path);
+}
+
+static void named_entry(void *arg, struct git_config_entry *e)
+{
+	struct named_search *s = arg;
+
+	named_url(s, e->subsection);
+	named_url(s, e->value);
+	switch (git_key_of(e->section, e->key)) {
+	case GIT_KEY_INCLUDE:
+		named_include(s, e->value);
+		return;
+	case GIT_KEY_PATH:
+		named_programs(s, e->value);
+		return;
+	case GIT_KEY_COMMAND:
+		if (!named_is_setting(e->value))
+			named_command(s, e->value + (e->value[0] == '!'), false);
+		return;
+	case GIT_KEY_ALIAS:
+		if (e->value[0] == '!')
+			named_command(s, e->value + 1, false);
+		else
+			named_command(s, e->value, true);
+		return;
+	case GIT_KEY_OTHER:
+		if (!named_is_setting(e->value))
+			named_command(s, e->value, true);
+		return;
+	case GIT_KEY_DATA:
+	case GIT_KEY_WORKTREE:
+	default:
 		return;
 	}
 }
 
-/* Copy a name up to a character that it cannot have; returns what follows. */
-static const char *named_word(const char *at, char *ret, size_t size)
-{
-	size_t n = 0;
-
-	for (; isalnum((unsigned char)*at) || *at == '-' || *at == '.'; at++)
-		if (n + 1 < size)
-			ret[n++] = *at;
-	ret[n] = '\0';
-	return at;
-}
-
-/* "[section "sub"]": only the section is kept; returns what follows. */
-static const char *named_section(const char *at, char *ret, size_t size)
-{
-	bool quoted = false;
-	char *dot;
-
-	at = named_word(at, ret, size);
-	dot = strchr(ret, '.'); /* the old form, [section.sub] */
-	if (dot)
-		*dot = '\0';
-	for (; *at && *at != '\n' && (quoted || *at != ']'); at++) {
-		if (*at == '"')
-			quoted = !quoted;
-		else if (*at == '\\' && at[1])
-			at++;
-	}
-	return *at == ']' ? at + 1 : at;
-}
-
-/* A value, without quotes, escapes and comments; returns what follows. */
-static const char *named_text(const char *at, char *ret, size_t size)
-{
-	bool quoted = false;
-	size_t n = 0, end = 0;
-
-	while (*at == ' ' || *at == '\t')
-		at++;
-	for (; *at && (*at != '\n'); at++) {
-		char c = *at;
-
-		if (c == '"') {
-			quoted = !quoted;
-			end = n;
-			continue;
-		}
-		if (!quoted && (c == '#' || c == ';'))
-			break;
-		if (c == '\\' && at[1]) {
-			c = *++at;
-			if (c == '\n')
-				continue;
-			if (c == 'n')
-				c = '\n';
-			else if (c == 't')
-				c = '\t';
-			end = n + 1;
-		}
-		if (n + 1 >= size)
-			continue;
-		ret[n++] = c;
-		if (quoted || !isspace((unsigned char)c))
-			end = n;
-	}
-	ret[end < n ? end : n] = '\0';
-	while (*at && *at != '\n')
-		at++;
-	return at;
-}
-
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as NAMED_DEPTH_MAX */
-static void named_parse(struct named_search *s, const char *file, const char *at)
-{
-	char section[64] = "", key[64], *value = malloc(PATH_MAX * 2);
-
-	if (!value)
-		s->failed = true;
-	while (value && *at) {
-		if (isspace((unsigned char)*at)) {
-			at++;
-		} else if (*at == '[') {
-			at = named_section(at + 1, section, sizeof(section));
-		} else if (isalpha((unsigned char)*at)) {
-			at = named_word(at, key, sizeof(key));
-			while (*at == ' ' || *at == '\t')
-				at++;
-			if (*at != '=')
-				continue;
-			at = named_text(at + 1, value, (size_t)PATH_MAX * 2);
-			named_value(s, file, section, key, value);
-		} else {
-			at += strcspn(at, "\n");
-		}
-	}
-	free(value);
-}
-
-static char *named_slurp(const char *path)
+static char *named_read_file(struct named_search *s, const char *path, size_t *ret_n)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	AUTO_FREE char *text = NULL;
+	char *text = NULL;
 	struct stat st;
-	size_t n;
+	int r;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    work_file_read(fd, NAMED_CONFIG_MAX, &text, &n) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return NULL;
-	return TAKE_PTR(text);
+	r = work_file_read(fd, NAMED_CONFIG_MAX, &text, ret_n);
+	/* Git would read it. */
+	if (r == -EFBIG)
+		s->out->unclear = true;
+	return r < 0 ? NULL : text;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as NAMED_DEPTH_MAX */
-static void named_config(struct named_search *s, const char *path)
+const struct named_file *named_slurp(struct named_search *s, const char *path)
 {
-	AUTO_FREE char *text = NULL;
+	struct named_file *f;
 
-	if (s->depth >= NAMED_DEPTH_MAX || s->files >= NAMED_FILES_MAX)
-		return;
-	s->files++;
-	s->depth++;
-	text = named_slurp(path);
-	if (text)
-		named_parse(s, path, text);
-	s->depth--;
+	for (size_t i = 0; i < s->n_files; i++)
+		if (strcmp(s->files[i].path, path) == 0)
+			return s->files[i].text ? &s->files[i] : NULL;
+	if (s->n_files >= NAMED_FILES_MAX) {
+		s->out->unclear = true;
+		return NULL;
+	}
+	if ((s->n_files & (s->n_files - 1)) == 0) { /* a power of two: double */
+		f = reallocarray(s->files, s->n_files ? s->n_files * 2 : 1, sizeof(*f));
+		if (!f) {
+			s->failed = true;
+			return NULL;
+		}
+		s->files = f;
+	}
+	f = &s->files[s->n_files];
+	*f = (struct named_file){ .path = strdup(path) };
+	if (!f->path) {
+		s->failed = true;
+		return NULL;
+	}
+	s->n_files++;
+	f->text = named_read_file(s, path, &f->n);
+	return f->text ? f : NULL;
 }
 
-/* ---------------------------------------------------------------------- sources */
+/* A file of the project has configuration. */
+static void named_note_config(struct named_search *s, const char *path)
+{
+	AUTO_FREE char *real = realpath(path, NULL);
+	size_t n = strlen(s->project);
+
+	if (!real || strncmp(real, s->project, n) != 0 || real[n] != '/')
+		return;
+	for (char **c = s->out->configs; c && *c; c++)
+		if (strcmp(*c, real + n + 1) == 0)
+			return;
+	if (strv_add(&s->out->configs, real + n + 1) < 0)
+		s->failed = true;
+}
+
+void named_config(struct named_search *s, const char *path)
+{
+	const struct named_file *f = named_slurp(s, path);
+	const char *outer = s->file;
+	size_t at = f ? (size_t)(f - s->files) : 0;
+	AUTO_FREE char *own = NULL;
+
+	if (!f || s->depth >= NAMED_DEPTH_MAX)
+		return;
+	if (++s->evaluated > NAMED_EVALUATED_MAX) {
+		s->out->unclear = true;
+		return;
+	}
+	named_note_config(s, path);
+	own = strdup(path);
+	s->file = own;
+	s->depth++;
+	/* More files may move the list, but not the text. */
+	if (!own ||
+	    git_config_parse(s->files[at].text, s->files[at].n, named_entry, s) < 0)
+		s->failed = true;
+	s->depth--;
+	s->file = outer;
+}
+
+/* ------------------------------------------------------------- the environment */
+
+static const char *const named_commands[] = {
+	"GIT_ASKPASS",
+	"GIT_EDITOR",
+	"GIT_EXTERNAL_DIFF",
+	"GIT_PAGER",
+	"GIT_PROXY_COMMAND",
+	"GIT_SEQUENCE_EDITOR",
+	"GIT_SSH",
+	"GIT_SSH_COMMAND",
+	"SSH_ASKPASS",
+	"EDITOR",
+	"VISUAL",
+	"PAGER",
+	"BROWSER",
+	"GIT_MAN_VIEWER",
+};
+
+/* GIT_CONFIG_KEY_1=core.hooksPath */
+static void named_pair(struct named_search *s, const char *name, const char *text)
+{
+	AUTO_FREE char *section = strdup(name), *value = strdup(text);
+	struct git_config_entry e = { .section = section, .value = value };
+	char *dot, *last;
+
+	if (!section || !value) {
+		s->failed = true;
+		return;
+	}
+	dot = strchr(section, '.');
+	last = strrchr(section, '.');
+	if (!dot)
+		return;
+	*dot = *last = '\0';
+	e.key = last + 1;
+	e.subsection = last > dot ? dot + 1 : "";
+	named_entry(s, &e);
+}
+
+static void named_variables(struct named_search *s)
+{
+	static const char *const dirs[] = { "GIT_TEMPLATE_DIR", "GIT_EXEC_PATH" };
+	const char *count = getenv("GIT_CONFIG_COUNT"), *all, *value;
+	unsigned long n = count ? strtoul(count, NULL, 10) : 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(named_commands); i++) {
+		value = getenv(named_commands[i]);
+		if (value)
+			named_command(s, value, false);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		value = getenv(dirs[i]);
+		if (value)
+			named_programs(s, value);
+	}
+	for (unsigned long i = 0; i < n && i < NAMED_PAIRS_MAX; i++) {
+		char key[64], text[64];
+
+		(void)snprintf(key, sizeof(key), "GIT_CONFIG_KEY_%lu", i);
+		(void)snprintf(text, sizeof(text), "GIT_CONFIG_VALUE_%lu", i);
+		if (getenv(key) && getenv(text))
+			named_pair(s, getenv(key), getenv(text));
+	}
+	/* What "git -c" gives to its children: 'key'='value' */
+	all = getenv("GIT_CONFIG_PARAMETERS");
+	if (all) {
+		named_command(s, all, true);
+		s->out->unclear |= strcasestr(all, "include.path") != NULL;
+	}
+}
 
 static void named_config_in(struct named_search *s, const char *dir, const char *name)
 {
 	char path[PATH_MAX];
 
-	if (dir && named_resolve(dir, name, path))
-		named_config(s, path);
+	if (!dir || !named_join(s, dir, name, path))
+		return;
+	named_add(s, "/", path);
+	named_config(s, path);
 }
 
-/* ".git" of a worktree or submodule, and "commondir", name another directory. */
-static void named_follow(char dir[PATH_MAX], const char *file, const char *prefix)
+void named_environment(struct named_search *s)
 {
+	const char *xdg = getenv("XDG_CONFIG_HOME"), *all = getenv("GIT_CONFIG_GLOBAL"),
+		   *system = getenv("GIT_CONFIG_SYSTEM");
+
+	named_config_in(s, "/", "etc/gitconfig");
+	named_config_in(s, "/", "usr/local/etc/gitconfig");
+	if (system)
+		named_config_in(s, s->project, system);
+	if (all)
+		named_config_in(s, s->project, all);
+	named_config_in(s, s->home, ".gitconfig");
+	if (xdg && xdg[0] == '/')
+		named_config_in(s, xdg, "git/config");
+	named_config_in(s, s->home, ".config/git/config");
+	named_variables(s);
+}
+
+/* NOLINTEND(misc-no-recursion) */
+
+/* ---------------------------------------------------------------- the whole list */
+
+/* If root runs this, git runs as the project's owner. */
+static void named_owner(struct named_search *s)
+{
+	struct passwd_entry user;
 	AUTO_FREE char *text = NULL;
-	char path[PATH_MAX], base[PATH_MAX];
-	size_t n = strlen(prefix);
-
-	if (!named_resolve(dir, file, path))
-		return;
-	text = named_slurp(path);
-	if (!text || strncmp(text, prefix, n) != 0)
-		return;
-	text[strcspn(text, "\n")] = '\0';
-	(void)strcpy(base, dir);
-	if (named_resolve(base, text + n, path))
-		(void)strcpy(dir, path);
-}
-
-/* The project may be a part of a worktree. */
-static void named_repository(struct named_search *s)
-{
-	char dir[PATH_MAX];
 	struct stat st;
+	size_t n;
 
-	(void)snprintf(s->top, sizeof(s->top), "%s", s->project);
-	for (int i = 0; i < NAMED_ABOVE_MAX; i++) {
-		char *slash = strrchr(s->top, '/');
-
-		if (!named_resolve(s->top, ".git", dir))
-			return;
-		if (stat(dir, &st) == 0)
-			break;
-		if (!slash || slash == s->top) {
-			(void)snprintf(s->top, sizeof(s->top), "%s", s->project);
-			return;
-		}
-		*slash = '\0';
-	}
-	if (S_ISREG(st.st_mode)) {
-		(void)strcpy(dir, s->top);
-		named_follow(dir, ".git", "gitdir: ");
-	}
-	named_config_in(s, dir, "config.worktree");
-	named_follow(dir, "commondir", "");
-	named_config_in(s, dir, "config");
+	s->homes[0] = getenv("HOME");
+	if (geteuid() != 0 || stat(s->project, &st) < 0 || st.st_uid == 0)
+		return;
+	text = named_read_file(s, "/etc/passwd", &n);
+	if (text && passwd_find(text, n, NULL, st.st_uid, &user) == 0)
+		s->homes[1] = s->owner_home = strdup(user.home);
 }
 
-int git_named_read(const char *project, struct git_named *ret)
+static int named_compare(const void *a, const void *b)
 {
-	AUTO_FREE struct named_search *s = calloc(1, sizeof(*s));
-	const char *home = getenv("HOME"), *xdg = getenv("XDG_CONFIG_HOME");
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void named_sort(struct git_named *n)
+{
+	size_t out = 0;
+
+	if (n->n > 0)
+		qsort(n->paths, n->n, sizeof(*n->paths), named_compare);
+	for (size_t i = 0; i < n->n; i++)
+		if (out > 0 && strcmp(n->paths[out - 1], n->paths[i]) == 0)
+			free(n->paths[i]);
+		else
+			n->paths[out++] = n->paths[i];
+	n->n = out;
+}
+
+static struct named_search *named_begin(const char *project, struct git_named *n)
+{
+	struct named_search *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->project = project;
+	s->out = n;
+	s->cap = n->n;
+	named_owner(s);
+	s->home = s->homes[0];
+	return s;
+}
+
+static int named_end(struct named_search *s)
+{
+	int r = s->failed ? -ENOMEM : 0;
+
+	for (size_t i = 0; i < s->n_files; i++) {
+		free(s->files[i].path);
+		free(s->files[i].text);
+	}
+	named_sort(s->out);
+	free(s->files);
+	free(s->owner_home);
+	(void)strv_free(s->linked);
+	free(s);
+	return r;
+}
+
+static void named_below(struct named_search *s, const char *repository)
+{
+	char top[PATH_MAX];
+
+	if (named_join(s, s->project, repository, top))
+		named_repository_at(s, top);
+}
+
+int git_named_add(const char *project, const char *repository, struct git_named *n)
+{
+	struct named_search *s = named_begin(project, n);
 
 	if (!s)
 		return -ENOMEM;
-	s->project = project;
-	named_repository(s);
-	named_config(s, "/etc/gitconfig");
-	named_config_in(s, home, ".gitconfig");
-	if (xdg && xdg[0] == '/')
-		named_config_in(s, xdg, "git/config");
-	else
-		named_config_in(s, home, ".config/git/config");
-	if (s->failed) {
-		git_named_done(&s->out);
+	named_below(s, repository);
+	return named_end(s);
+}
+
+int git_named_read(const char *project, char *const *repositories, struct git_named *ret)
+{
+	struct git_named n = { 0 };
+	struct named_search *s = named_begin(project, &n);
+	int r;
+
+	if (!s)
 		return -ENOMEM;
+	named_repositories_above(s);
+	for (; repositories && *repositories; repositories++)
+		named_below(s, *repositories);
+	r = named_end(s);
+	if (r < 0) {
+		git_named_done(&n);
+		return r;
 	}
-	*ret = s->out;
+	*ret = n;
 	return 0;
 }
 
 void git_named_done(struct git_named *n)
 {
-	(void)strv_free(n->paths);
+	for (size_t i = 0; i < n->n; i++)
+		free(n->paths[i]);
+	free(n->paths);
+	(void)strv_free(n->configs);
+	(void)strv_free(n->read);
 	*n = (struct git_named){ 0 };
+}
+
+/* The first one that is not before @path. */
+static size_t named_find(const struct git_named *n, const char *path)
+{
+	size_t low = 0;
+
+	for (size_t high = n->n; low < high;) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(n->paths[middle], path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 bool git_named_has(const struct git_named *n, const char *path, bool is_dir)
 {
-	size_t len = strlen(path);
+	char lower[PATH_MAX + 1];
+	size_t len = 0, at;
 
-	for (size_t i = 0; i < n->n; i++) {
-		const char *named = n->paths[i];
-		size_t size = strlen(named);
-
-		if (strncasecmp(path, named, size) == 0 &&
-		    (path[size] == '\0' || path[size] == '/'))
-			return true;
-		if (!is_dir && strncasecmp(named, path, len) == 0 && named[len] == '/')
-			return true;
+	if (n->n == 0)
+		return false;
+	/* Each directory above it, and the path itself. */
+	for (; len < PATH_MAX - 1; len++) {
+		if (len > 0 && (path[len] == '/' || !path[len])) {
+			lower[len] = '\0';
+			at = named_find(n, lower);
+			if (at < n->n && strcmp(n->paths[at], lower) == 0)
+				return true;
+		}
+		if (!path[len])
+			break;
+		lower[len] = (char)tolower((unsigned char)path[len]);
 	}
-	return false;
+	if (is_dir)
+		return false;
+	lower[len++] = '/';
+	lower[len] = '\0';
+	at = named_find(n, lower);
+	return at < n->n && strncmp(n->paths[at], lower, len) == 0;
 }

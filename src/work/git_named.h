@@ -7,18 +7,30 @@
 #include <stddef.h>
 
 struct git_named {
-	char **paths; /* relative to the project */
+	char **paths; /* relative to the project, in lower case, sorted */
 	size_t n;
+	/*
+	 * A command cannot be understood, or there is too much to read: any program or
+	 * script of the project may be named.
+	 */
+	bool unclear;
+	char **configs; /* files of the project with configuration, relative */
+	char **read;    /* git's directories that were read, absolute */
 };
 
 /*
  * Read the configuration that git of this user would read in @project (an absolute path
- * without links): that of the repository, of the user and of the machine, and the files
- * that they include. What it names in the project is executed by git, or read as
- * configuration: hooks, filters, other programs, and included files. What cannot be read
- * is left out. 0 or -ENOMEM.
+ * without links): that of the repository, of the user, of the machine and of the
+ * environment, and the files that they include; if root runs this, also that of the
+ * project's owner. The same for the repositories in the directories @repositories of the
+ * project, for submodules, and for linked worktrees. What it names in the project is
+ * executed by git, or read as configuration: hooks, filters, other programs, and included
+ * files. So are files that links in git's directories lead to. What cannot be read is
+ * left out. 0 or -ENOMEM.
  */
-int git_named_read(const char *project, struct git_named *ret);
+int git_named_read(const char *project, char *const *repositories, struct git_named *ret);
+/* The same for one more directory of the project, relative, which has a repository. */
+int git_named_add(const char *project, const char *repository, struct git_named *n);
 void git_named_done(struct git_named *n);
 /*
  * Is a file at @path named, or in a directory that is? Or, unless @is_dir, does it take

@@ -4,19 +4,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "base/sha256.h"
+#include "base/strv.h"
 #include "os/tree_copy.h"
 #include "os/tree_remove.h"
 #include "work/files_internal.h"
 #include "work/hide_internal.h"
 #include "work/work_internal.h"
 
-#define CONFIG_SIZE_MAX ((size_t)4 << 20)
+#define CONFIG_SIZE_MAX        ((size_t)4 << 20)
+#define HIDE_REPOSITORIES      "repositories"
+#define HIDE_REPOSITORIES_MAX  ((size_t)4096)
+#define HIDE_REPOSITORIES_SIZE (HIDE_REPOSITORIES_MAX * PATH_MAX)
 /* Files in the directory of all works: what is remembered of a project, for 30 days. */
 #define HIDE_MEMORY     ".scan-"
 #define HIDE_MEMORY_AGE ((time_t)30 * 24 * 3600)
@@ -35,6 +40,7 @@ void work_hidden_done(struct work_hidden *h)
 	hide_forget(&h->paths, &h->n);
 	hide_forget(&h->cleaned, &h->n_cleaned);
 	hide_forget(&h->shared, &h->n_shared);
+	hide_forget(&h->repositories, &h->n_repositories);
 }
 
 /* ------------------------------------------------------------------- the layer */
@@ -241,6 +247,36 @@ static int hide_find(const struct work *w, const char *const *patterns,
 	return r;
 }
 
+/* For the search for changes: it does not walk through the whole project. */
+static int hide_repositories_write(const struct work *w, const struct work_hidden *h)
+{
+	struct buf list AUTO_BUF = BUF_INIT(HIDE_REPOSITORIES_SIZE);
+
+	for (size_t i = 0; i < h->n_repositories && i < HIDE_REPOSITORIES_MAX; i++)
+		buf_add(&list, h->repositories[i], strlen(h->repositories[i]) + 1);
+	/* More than that are unclear to the search in any case. */
+	return work_file_replace(w->dir_fd, HIDE_REPOSITORIES, list.data ? list.data : "",
+				 list.len, false);
+}
+
+int hide_repositories_read(const struct work *w, char ***ret)
+{
+	AUTO_STRV char **list = NULL;
+	AUTO_FREE char *text = NULL;
+	size_t n = 0;
+	int r = work_file_read_at(w->dir_fd, HIDE_REPOSITORIES, HIDE_REPOSITORIES_SIZE,
+				  &text, &n);
+
+	/* A work of an earlier version has no list. */
+	if (r == -ENOENT)
+		r = 0;
+	for (size_t at = 0; r == 0 && at < n; at += strlen(text + at) + 1)
+		r = strv_add(&list, text + at);
+	if (r == 0)
+		*ret = TAKE_PTR(list);
+	return r;
+}
+
 int work_hide(struct work *w, const char *const *patterns, struct work_hidden *ret,
 	      struct warren_error *err)
 {
@@ -251,6 +287,9 @@ int work_hide(struct work *w, const char *const *patterns, struct work_hidden *r
 
 	if (r < 0)
 		return r;
+	r = hide_repositories_write(w, &h);
+	if (r < 0)
+		return error_errno(err, -r, "write the list of repositories");
 	if (layer < 0)
 		return error_errno(err, -layer, "open '%s/hide'", w->dir);
 	if (w->mode == WORK_COPY) {

@@ -39,6 +39,9 @@ struct work_hidden {
 	 */
 	char **shared;
 	size_t n_shared;
+	/* Directories of the project that have, or are, a repository; "": the project. */
+	char **repositories;
+	size_t n_repositories;
 };
 
 /* The default patterns, NULL-terminated, to print and document. */
@@ -56,6 +59,8 @@ bool hide_is_secret_dir(const char *path);
 int work_hide(struct work *w, const char *const *patterns, struct work_hidden *ret,
 	      struct warren_error *err) MUST_CHECK;
 void work_hidden_done(struct work_hidden *h);
+/* Get the list of repositories that work_hide() found; NULL: none. 0 or -errno. */
+int hide_repositories_read(const struct work *w, char ***ret) MUST_CHECK;
 
 #define AUTO_HIDDEN CLEANUP(work_hidden_done)
 

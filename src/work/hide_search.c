@@ -367,6 +367,18 @@ static int hide_repository(struct hide_search *s)
 	return r;
 }
 
+/* The directory of the current path has, or is, a repository. */
+static int hide_note_repository(struct hide_search *s, size_t length)
+{
+	char kept = s->path[length];
+	int r;
+
+	s->path[length] = '\0';
+	r = hide_add(&s->found->repositories, &s->found->n_repositories, s->path);
+	s->path[length] = kept;
+	return r;
+}
+
 /*
  * A repository whose directory has another name: a bare one, for example. HEAD is one of
  * the names that are remembered, so most directories need no system call.
@@ -393,10 +405,16 @@ static bool hide_is_repository(struct hide_search *s, struct dir_names files)
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
 static int hide_entry(struct hide_search *s, const char *name, bool is_dir)
 {
+	const size_t n = strlen(name) + 1;
 	int r;
 
 	if (hide_may_match(s, name) && hide_matches(s, name, is_dir))
 		return hide_add(&s->found->paths, &s->found->n, s->path);
+	if (strcmp(name, ".git") == 0) {
+		r = hide_note_repository(s, s->length < n ? 0 : s->length - n);
+		if (r < 0)
+			return r;
+	}
 	if (!is_dir || strcmp(name, "node_modules") == 0)
 		return 0;
 	if (strcmp(name, ".git") == 0)
@@ -463,8 +481,10 @@ static int hide_list(struct hide_search *s, struct dir_names files, struct dir_n
 			? hide_add(&s->found->shared, &s->found->n_shared, s->path)
 			: 0;
 
-	if (r == 0 && s->length && hide_is_repository(s, files))
-		r = hide_repository(s);
+	if (r == 0 && s->length && hide_is_repository(s, files)) {
+		r = hide_note_repository(s, s->length);
+		r = r < 0 ? r : hide_repository(s);
+	}
 	if (r == 0)
 		r = hide_entries(s, files, false);
 	return r < 0 ? r : hide_entries(s, dirs, true);

@@ -9,6 +9,7 @@
  *	writes/    upper: the sandbox's changes, as overlayfs keeps them; work: its own
  *	hide/      over the project: whiteouts for files with secrets (hide.h)
  *	unprepared exists until the command can start
+ *	repositories  directories of the project that have one (hide.h)
  *	copy/      mode WORK_COPY: the copy of the project, which is then the lower layer
  *	base/      contents of files before the sandbox changed them (base.h)
  *	known      files that an accept wrote, and modes of others (known.c)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test-work-guard.c - what git can be led to read or execute needs permission */
 #include <errno.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "work/changes_internal.h"
+#include "work/hide.h"
 
 #include "lib/work.h"
 
@@ -196,6 +199,336 @@ TEST(files_that_git_reads_in_the_project)
 	end();
 }
 
+TEST(links_in_git_directories_make_their_targets_gits)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	shell("cd p && mkdir scripts attr hooks2 far && rm -rf .git/info .git/hooks/* && mv .git/config conf && "
+	      "ln -s ../conf .git/config && ln -s ../attr .git/info && ln -s ../scripts/pre.sh .git/hooks/pre && "
+	      "ln -s ../../scripts/one .git/hooks/one && ln -s %s/scripts/two .git/hooks/two && "
+	      "ln -s ../../step/in .git/hooks/three && ln -s far step && ln -s ../scripts/last far/in && "
+	      "ln -s ../../hooks2 .git/hooks/more && ln -s ../scripts/deep hooks2/deep",
+	      project);
+	w = start();
+	write_all(
+		w,
+		"conf attr/attributes scripts/one scripts/two scripts/last scripts/deep "
+		"hooks2/x scripts/other far/other pre.sh scripts/pre.sh");
+	shell("cd '%s/writes/upper' && mkdir n && ln -s n step && ln -s n step2", w->dir);
+	/* .git/hooks/pre leads to .git/scripts. */
+	expect_guards(
+		w,
+		"attr/attributes conf hooks2/x scripts/deep scripts/last scripts/one "
+		"scripts/two step ",
+		"far/other n pre.sh scripts/other scripts/pre.sh step2 ");
+	end();
+}
+
+TEST(a_link_in_the_repository_of_a_worktree_makes_its_target_gits)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	shell("git init -q main && cd main && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one && "
+	      "rmdir ../p && git worktree add -q ../p && ln -s %s/s/pre .git/hooks/pre-commit",
+	      project);
+	w = start();
+	write_all(w, "s/pre s/other");
+	expect_guards(w, "s/pre ", "s/other ");
+	end();
+}
+
+TEST(repositories_in_the_project_have_configurations)
+{
+	AUTO_HIDDEN struct work_hidden hidden = { 0 };
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", in("home"), 1), 0);
+	shell("mkdir home && printf '[core]\\n\\tfsmonitor = ./watch\\n' >home/.gitconfig");
+	git("init -q . && git commit -q --allow-empty -m one");
+	git("worktree add -q tree && git config core.hooksPath .husky");
+	shell("cd p && git init -q nested && git -C nested config core.hooksPath ../shared && "
+	      "git init -q --bare bare && git -C bare config core.hooksPath ../bare-hooks && "
+	      "mkdir .git/modules && git init -q --separate-git-dir=.git/modules/m sub && "
+	      "git -C sub config core.hooksPath hk && git -C sub config core.worktree ../../../sub && "
+	      "git -C sub config include.path ../../../sub/inc");
+	w = start();
+	EQ(work_hide(w, NULL, &hidden, &err), 0);
+	/* The user makes another one while the sandbox runs. */
+	shell("cd p && git init -q late && git -C late config core.hooksPath hk");
+	write_all(
+		w,
+		"watch other tree/watch tree/.husky/x sub/watch sub/hk/x sub/inc sub/.husky/x "
+		"shared/x bare-hooks/x late/hk/x late/watch nested/hk/x nested/watch hk/x");
+	expect_guards(w,
+		      "bare-hooks/x late/hk/x late/watch nested/watch shared/x sub/hk/x "
+		      "sub/inc sub/watch tree/.husky/x tree/watch watch ",
+		      "hk/x nested/hk/x other sub/.husky/x ");
+	end();
+}
+
+/* What a value of the configuration says about a file. */
+enum judged {
+	HARMLESS,
+	NAMED,
+	UNCLEAR
+};
+
+static enum judged judge(const char *path)
+{
+	struct git_named n = { 0 };
+	enum judged is;
+
+	EQ(git_named_read(project, NULL, &n), 0);
+	is = git_named_has(&n, path, false) ? NAMED : n.unclear ? UNCLEAR : HARMLESS;
+	git_named_done(&n);
+	return is;
+}
+
+static void configure(const char *text)
+{
+	char path[256];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/.git/config", project);
+	f = fopen(path, "we");
+	OK(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static const struct {
+	const char *section, *key, *value, *path;
+	enum judged want;
+} values[] = {
+	/* Quotes, escapes, and what they keep together. */
+	{ "core", "fsmonitor", "'my tools/x.sh'", "my tools/x.sh", NAMED },
+	{ "core", "fsmonitor", "\"my tools/x.sh\" -a", "my tools/x.sh", NAMED },
+	{ "core", "fsmonitor", "my\\ tools/x.sh", "my tools/x.sh", NAMED },
+	{ "gpg", "program", "my tools/x.sh", "my tools/x.sh", NAMED },
+	{ "alias", "a", "!'my tools/x.sh'", "my tools/x.sh", NAMED },
+	{ "merge \"f\"", "driver", "bash -c \"exec t/x.sh %O\"", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "sh<t/x.sh", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "t/\"x\".sh", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "'t/x.sh'.old", "t/x.sh", HARMLESS },
+	{ "core", "fsmonitor", "# t/x.sh", "t/x.sh", HARMLESS },
+	/* Expansions. */
+	{ "core", "fsmonitor", "$PWD/t/x.sh", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "\"${PWD}\"/t/x.sh", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "$HOME/p/t/x.sh", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "~/p/t/x.sh", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "$(git rev-parse --show-toplevel)/t/x.sh", "t/x.sh",
+	  NAMED },
+	{ "core", "fsmonitor", "`pwd`/t/x.sh", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "'$PWD'/t/x.sh", "t/x.sh", HARMLESS },
+	{ "credential", "helper", "$PWD/t/x.sh", "t/x.sh", NAMED },
+	{ "alias", "a", "!cd t && ./x.sh", "t/x.sh", NAMED },
+	{ "alias", "a", "!cd \"$(git rev-parse --show-toplevel)\" && t/x.sh", "t/x.sh",
+	  NAMED },
+	{ "alias", "a", "!PATH=\"./t:$PATH\" x.sh", "t/x.sh", NAMED },
+	{ "alias", "a", "!export PYTHONPATH=t; y", "t/x.py", NAMED },
+	{ "core", "fsmonitor", "t/*.sh", "t/x.sh", NAMED },
+	{ "core", "fsmonitor", "t/*.sh", "u/x.sh", HARMLESS },
+	{ "core", "fsmonitor", "node t/x", "t/x.js", NAMED },
+	/* What is not known may be any program. */
+	{ "core", "fsmonitor", "$TOOL", "t/x.sh", UNCLEAR },
+	{ "core", "fsmonitor", "sh $(which x)", "t/x.sh", UNCLEAR },
+	{ "core", "fsmonitor", "./*.sh", "x.sh", UNCLEAR },
+	{ "core", "fsmonitor", "t/*/../../x", "y", UNCLEAR },
+	{ "core", "fsmonitor", "python3 -m t.x", "t/x.py", UNCLEAR },
+	{ "core", "fsmonitor", "PATH=: x", "y", UNCLEAR },
+	{ "core", "fsmonitor", "make hook", "Makefile", UNCLEAR },
+	{ "alias", "a", "!d=t; $d/x.sh", "u/x.sh", UNCLEAR },
+	{ "alias", "a", "!cd $X && ./x.sh", "t/x.sh", UNCLEAR },
+	{ "alias", "a", "!eval \"$X\"", "t/x.sh", UNCLEAR },
+	{ "core", "hooksPath", ".", "pre-commit", UNCLEAR },
+	/* What is usual is harmless. */
+	{ "core", "fsmonitor", "true", "true", HARMLESS },
+	{ "core", "editor", "code --wait", "t/x.sh", HARMLESS },
+	{ "core", "fsmonitor", "python3 -I -m x", "t/x.py", HARMLESS },
+	{ "core", "pager", "delta | less -FRX", "t/x.sh", HARMLESS },
+	{ "difftool \"d\"", "cmd", "code --wait --diff $LOCAL \"$REMOTE\"", "t/x.sh",
+	  HARMLESS },
+	{ "filter \"lfs\"", "clean", "git-lfs clean -- %f", "t/x.sh", HARMLESS },
+	{ "alias", "a", "!git push -u origin $(git branch --show-current)", "t/x.sh",
+	  HARMLESS },
+	{ "alias", "a", "!f() { git log \"$1\" | grep -v '^*' && test -n \"$X\"; }; f",
+	  "t/x.sh", HARMLESS },
+	{ "alias", "a", "!case $1 in a|b) git x;; *) git y;; esac", "t/x.sh", HARMLESS },
+	{ "alias", "a", "log --format='%h $x'", "t/x.sh", HARMLESS },
+	{ "credential", "helper", "!f() { echo password=$TOKEN; }; f", "t/x.sh",
+	  HARMLESS },
+	{ "diff \"css\"", "xfuncname", "^[a-z]*$(", "t/x.sh", HARMLESS },
+	/* Any key; but not names of branches and people. */
+	{ "imap", "tunnel", "t/x.sh", "t/x.sh", NAMED },
+	{ "instaweb", "httpd", "t/x.sh -f", "t/x.sh", NAMED },
+	{ "lfs \"customtransfer.f\"", "path", "t/x.sh", "t/x.sh", NAMED },
+	{ "unknown", "key", "t/x.sh", "t/x.sh", NAMED },
+	{ "remote \"o\"", "url", "ext::sh t/x.sh", "t/x.sh", NAMED },
+	{ "remote \"o\"", "url", "ext::t/my%20x t/my% x.sh", "t/my x.sh", NAMED },
+	{ "url \"ext::sh t/x.sh\"", "insteadOf", "foo:", "t/x.sh", NAMED },
+	{ "remote \"o\"", "url", "t/x.sh", "t/x.sh", HARMLESS },
+	{ "branch \"o\"", "remote", "t", "t/x.sh", HARMLESS },
+	{ "init", "defaultBranch", "t", "t/x.sh", HARMLESS },
+	{ "safe", "directory", "t", "t/x.sh", HARMLESS },
+};
+
+TEST(the_words_of_commands_are_read_as_the_shell_reads_them)
+{
+	begin();
+	EQ(setenv("HOME", top, 1), 0);
+	git("init -q .");
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		char text[1024];
+		size_t n = (size_t)snprintf(text, sizeof(text), "[%s]\n%s = \"",
+					    values[i].section, values[i].key);
+
+		for (const char *c = values[i].value; *c; c++) {
+			if (*c == '"' || *c == '\\')
+				text[n++] = '\\';
+			text[n++] = *c;
+		}
+		(void)strcpy(text + n, "\"\n");
+		configure(text);
+		if (judge(values[i].path) != values[i].want)
+			TAP_FAIL("%s is judged wrongly for %s", values[i].path, text);
+	}
+	end();
+}
+
+TEST(a_path_with_a_blank_is_understood)
+{
+	char text[512];
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	(void)strcat(project, " of me");
+	shell("mkdir '%s'", project);
+	shell("git init -q '%s'", project);
+	(void)snprintf(text, sizeof(text),
+		       "[core]\nfsmonitor = '%s/t/x.sh'\n[gpg]\nprogram = %s/t/y.sh\n",
+		       project, project);
+	configure(text);
+	EQ(judge("t/x.sh"), NAMED);
+	EQ(judge("t/y.sh"), NAMED);
+	EQ(judge("t/z.sh"), HARMLESS);
+	end();
+}
+
+TEST(unclear_commands_may_be_any_program_or_script)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	configure("[core]\nfsmonitor = $TOOL\n");
+	shell("cd p && printf '#!/bin/sh\\n' | tee was >now");
+	w = start();
+	write_all(w, "a.sh b.txt bin lib/x.PY Makefile was d/e.c");
+	shell("cd '%s/writes/upper' && chmod +x bin && printf '#!/bin/sh\\n' >script && ln -s b.txt link",
+	      w->dir);
+	expect_guards(w, "Makefile a.sh bin lib/x.PY link script was ", "b.txt d/e.c ");
+	end();
+}
+
+static const struct {
+	const char *text;
+	enum judged want;
+} forms[] = {
+	{ "[core]hooksPath=hk", NAMED },
+	{ "\xef\xbb\xbf[core]\n\thooksPath = hk", NAMED },
+	{ "[core]\nhooksPath = \\\n hk", NAMED },
+	{ "[core]\nhooksPath = \\\n \\\n\thk # x", NAMED },
+	{ "[core]\r\nhooksPath = \\\r\n hk\r\n", NAMED },
+	{ "[core]\r\nhooksPath = hk\r\n", NAMED },
+	{ "[core]\nhooksPath = h\\\nk", NAMED },
+	{ "[core]\nhooksPath = h\"k\"", NAMED },
+	{ "[core]\nhooksPath\t= ./t/../hk/ ; x", NAMED },
+	{ "[CORE]\nHOOKSPATH = hk", NAMED },
+	{ "[core]\nhooksPath = h\\\n k", HARMLESS },
+	{ "[core]\nhooksPath = hk\\\n2", HARMLESS },
+	{ "# [core]\n#hooksPath = hk", HARMLESS },
+	{ "[core]\n# \\\nhooksPath = hk", NAMED },
+	{ "[user \"\xef\xbb\xbf\"]\nname = hk", HARMLESS },
+};
+
+TEST(the_configuration_is_read_as_git_reads_it)
+{
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		configure(forms[i].text);
+		if (judge("hk/pre-commit") != forms[i].want)
+			TAP_FAIL("wrong: %s", forms[i].text);
+	}
+	end();
+}
+
+TEST(the_environment_is_configuration_too)
+{
+	static const struct {
+		const char *names[3], *values[3];
+	} sets[] = {
+		{ { "GIT_CONFIG_GLOBAL" }, { "conf" } },
+		{ { "GIT_CONFIG_SYSTEM" }, { "conf" } },
+		{ { "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0" },
+		  { "1", "core.hooksPath", "hk" } },
+		{ { "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0" },
+		  { "1", "filter.a.b.clean", "sh hk/x" } },
+		{ { "GIT_CONFIG_PARAMETERS" },
+		  { "'user.name'='x' 'core.hooksPath'='hk'" } },
+		{ { "GIT_CONFIG_PARAMETERS" }, { "'core.hooksPath=hk'" } },
+		{ { "GIT_EDITOR" }, { "hk/x -w" } },
+		{ { "GIT_SSH_COMMAND" }, { "ssh -o ProxyCommand='hk/x %h'" } },
+		{ { "PAGER" }, { "hk/x" } },
+		{ { "GIT_EXEC_PATH" }, { "hk" } },
+	};
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	shell("printf '[core]\\nhooksPath = hk\\n' >p/conf");
+	EQ(judge("hk/x"), HARMLESS);
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		for (int j = 0; j < 3 && sets[i].names[j]; j++)
+			EQ(setenv(sets[i].names[j], sets[i].values[j], 1), 0);
+		if (judge("hk/x") != NAMED)
+			TAP_FAIL("not read: %s=%s", sets[i].names[0], sets[i].values[0]);
+		EQ(judge("other/x"), HARMLESS);
+		for (int j = 0; j < 3 && sets[i].names[j]; j++)
+			EQ(unsetenv(sets[i].names[j]), 0);
+	}
+	EQ(judge("hk/x"), HARMLESS);
+	end();
+}
+
+TEST(root_reads_the_configuration_of_the_projects_owner)
+{
+	SKIP_UNLESS(geteuid() == 0, "gives the project to another user");
+	begin();
+	EQ(setenv("HOME", in("mine"), 1), 0);
+	git("init -q .");
+	shell("mkdir mine owners && printf '[core]\\nhooksPath = ~/p/hk\\n' >owners/.gitconfig && "
+	      "cp -r p owners && printf 'a:x:1234:1234::%s/owners:/bin/sh\\n' >passwd",
+	      top);
+	(void)snprintf(project, sizeof(project), "%s/owners/p", top);
+	if (unshare(CLONE_NEWNS) < 0 ||
+	    mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		SKIP("needs a mount namespace");
+	EQ(mount(in("passwd"), "/etc/passwd", NULL, MS_BIND, NULL), 0);
+	EQ(judge("hk/x"), HARMLESS); /* it belongs to root */
+	shell("chown 1234 owners/p");
+	EQ(judge("hk/x"), NAMED);
+	EQ(judge("other/x"), HARMLESS);
+	EQ(umount2("/etc/passwd", MNT_DETACH), 0);
+	end();
+}
+
 TEST(damaged_and_endless_configuration_does_no_harm)
 {
 	static const char *const texts[] = {
@@ -222,7 +555,7 @@ TEST(damaged_and_endless_configuration_does_no_harm)
 		(void)snprintf(path, sizeof(path), "%s/p/.git/config", top);
 		f = fopen(path, "we");
 		OK(f && fputs(texts[i], f) >= 0 && fclose(f) == 0);
-		EQ(git_named_read(project, &n), 0);
+		EQ(git_named_read(project, NULL, &n), 0);
 		git_named_done(&n);
 	}
 	end();

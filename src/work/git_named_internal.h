@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* git_named_internal.h - the search for files that git's configuration names */
+#ifndef WORK_GIT_NAMED_INTERNAL_H
+#define WORK_GIT_NAMED_INTERNAL_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "work/git_named.h"
+
+/* A file of configuration, which is read once. */
+struct named_file {
+	char *path;
+	char *text; /* NULL: there is none */
+	size_t n;
+};
+
+struct named_search {
+	const char *project;
+	struct git_named *out;
+	size_t cap; /* of out->paths */
+	struct named_file *files;
+	size_t n_files;
+	const char *homes[2]; /* of this user, and of the project's owner */
+	char *owner_home;
+	bool failed; /* out of memory */
+	/* Of the configuration that is being read: */
+	char top[PATH_MAX]; /* where commands run */
+	bool top_real;      /* it exists, and has no links */
+	const char *home;
+	const char *file;
+	unsigned depth, evaluated; /* files that include each other */
+	size_t walked;             /* entries of directories */
+	char **linked;             /* directories that links lead to, absolute */
+};
+
+/* ---------------------------------------------------------------- git_named.c */
+
+/* Join paths, unless @path is absolute or in the user's home; false: it is too long. */
+bool named_join(const struct named_search *s, const char *base, const char *path,
+		char ret[PATH_MAX]);
+/* The file or directory @path is named, and all links that lead to it are. */
+void named_add(struct named_search *s, const char *base, const char *path);
+/* Read a configuration that exists, or not. */
+void named_config(struct named_search *s, const char *path);
+/* Read all that is not the repository's; s->top is set. */
+void named_environment(struct named_search *s);
+/* Get the contents of a file; NULL: it cannot be read. */
+const struct named_file *named_slurp(struct named_search *s, const char *path);
+
+/* --------------------------------------------------------- git_named_places.c */
+
+/* The links in a directory are named, and so are those in directories that they lead to.
+ */
+void named_links(struct named_search *s, const char *dir);
+/* Read the repository whose ".git", or which itself, is in the directory @top. */
+void named_repository_at(struct named_search *s, const char *top);
+/* Read the repository that the project is a part of, and those around it. */
+void named_repositories_above(struct named_search *s);
+
+#endif /* WORK_GIT_NAMED_INTERNAL_H */
