@@ -47,7 +47,9 @@ static int accept_merge_three(struct accept *a, const struct change *c,
 	 * If the sandbox did not have the file, there were no contents before, even if
 	 * the project has the file: it was hidden.
 	 */
-	r = c->old_mode ? base_find(a->w, c->path, &m->base, &ignored) : -ENOENT;
+	r = c->old_mode ? base_shown(a->w, c, &m->base) : -ENOENT;
+	if (r == 0)
+		r = base_find(a->w, c->path, &m->base, &ignored);
 	if (r < 0 || !accept_is_text(&m->base)) {
 		change_side_done(&m->base);
 		m->reason = c->old_mode ? "you and the sandbox changed the file, and its "

@@ -212,9 +212,13 @@ static int plan_conflict(const struct plan *p, struct accept_merge *m,
 		       : 0;
 }
 
+/* Has the user's file something that the sandbox did not see? */
 static bool plan_touched(const struct plan *p)
 {
-	return p->yours_exists && known_touched(p->a->w, p->c->path, &p->yours.st);
+	AUTO_CHANGE_SIDE struct change_side shown = { 0 };
+
+	return p->yours_exists && (known_touched(p->a->w, p->c->path, &p->yours.st) ||
+				   base_shown(p->a->w, p->c, &shown) != 0);
 }
 
 /* ------------------------------------------------------------------------ kinds */

@@ -43,6 +43,28 @@ static int base_kept(struct work *w, const char *kept, const char *path,
 	return r;
 }
 
+int base_shown(struct work *w, const struct change *c, struct change_side *ret)
+{
+	AUTO_CHANGE_SIDE struct change_side shown = { 0 }, now = { 0 };
+	struct change_at at = { .dir = -1 };
+	int r;
+
+	if (!(c->guard & GUARD_GIT) || !S_ISREG(c->old_mode) || c->from ||
+	    base_kept(w, w->mode == WORK_COPY ? "copy" : "hide", c->path, &shown) < 0)
+		return 0;
+	r = change_at_open(w->project_fd, c->path, &at);
+	r = r < 0 ? r : change_side_read(&at, &now);
+	close_p(&at.dir);
+	if (r < 0 || (!now.large && text_equal(shown.text, now.text)))
+		return 0;
+	/* The file was cleaned again, but the sandbox has not seen the result. */
+	if (w->mode == WORK_OVERLAY && earlier_has(w, c->path))
+		return -ENOENT;
+	*ret = shown;
+	shown = (struct change_side){ 0 };
+	return 1;
+}
+
 /*
  * Does a program of the user convert the file, as git-lfs does? Then the commit does not
  * have its contents, and the program is not started for that.

@@ -28,6 +28,11 @@ int base_renew(struct work *w, struct warren_error *err) MUST_CHECK;
 void base_wait(struct work *w, bool end);
 /* Copy the originals of files that the sandbox changed, unless the user has as well. */
 int base_keep(struct work *w, struct warren_error *err) MUST_CHECK;
+/*
+ * Get what the sandbox saw of a file of git that was shown to it without credentials: 1.
+ * 0: it saw the project's file. -ENOENT: it is no longer known.
+ */
+int base_shown(struct work *w, const struct change *c, struct change_side *ret);
 /* Get the contents of @path; -ENOENT: they are not known. */
 int base_find(struct work *w, const char *path, struct change_side *ret,
 	      struct warren_error *err) MUST_CHECK;

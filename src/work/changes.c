@@ -197,12 +197,12 @@ static int change_show_merged(struct work *w, const struct change *c,
 	struct buf out AUTO_BUF = BUF_INIT(2 * TEXT_MAX);
 	struct warren_error ignored;
 	size_t conflicts;
-	int r;
+	int r = w->mode == WORK_OVERLAY ? base_shown(w, c, &base) : 0;
 
-	if (!old->touched || c->from || w->mode != WORK_OVERLAY || !S_ISREG(old->mode) ||
-	    !S_ISREG(new->mode) || old->large || new->large ||
+	if (r < 0 || (r == 0 && !old->touched) || c->from || w->mode != WORK_OVERLAY ||
+	    !S_ISREG(old->mode) || !S_ISREG(new->mode) || old->large || new->large ||
 	    text_is_binary(old->text) || text_is_binary(new->text) ||
-	    base_find(w, c->path, &base, &ignored) < 0 || base.large ||
+	    (r == 0 && base_find(w, c->path, &base, &ignored) < 0) || base.large ||
 	    (base.committed &&
 	     (text_equal(base.text, old->text) || text_equal(base.text, new->text))))
 		return 0;

@@ -149,6 +149,23 @@ def a_hidden_file_of_the_user_is_never_replaced_silently():
 
 @test
 @needs_root
+def credentials_that_were_not_shown_stay_in_the_configuration():
+    for mode in ("overlay", "copy"):
+        with project() as p:
+            p.git()
+            p.sh("git remote add origin https://u:token@example.com/r.git")
+            p.warren("work", "-q", "--keep", "--mode", mode, "--name", "w", p.path, "--", "sh", "-c",
+                     "grep -q token .git/config && exit 9; git config my.key v")
+            shown = p.warren("diff", "w").stdout
+            ok(b"+[my]" in shown and b"-\turl" not in shown, shown)
+            p.warren("accept", "w", "--allow", "git")
+            eq(p.sh("git remote get-url origin; git config my.key"), b"https://u:token@example.com/r.git\nv\n", mode)
+            p.warren("work", "-q", "--keep", "--mode", mode, "--name", "x", p.path, "--", "git", "remote", "set-url", "origin", "https://other")
+            ok(b"conflict: .git/config" in p.warren("accept", "x", "--allow", "git", status=1).stderr, "a control: the same line")
+
+
+@test
+@needs_root
 def hunks_are_chosen_with_the_keys_of_git_add():
     seven, all_four = {"l7": "seven", "l9": "nine"}, {"l7": "seven", "l9": "nine", "l30": "thirty", "l50": "fifty"}
     for typed, wanted in (("yny", {**seven, "l50": "fifty"}), ("nyn", {"l30": "thirty"}), ("a", all_four), ("d", {}),
