@@ -118,7 +118,7 @@ static int plan_collect_files(struct setup_plan *p, struct warren_error *err)
 				return error_errno(err, ENOMEM, "plan the setup");
 	}
 	n = strv_len((union strv){ .list = p->files });
-	if (n == 0)
+	if (n == 0 || !p->files)
 		return 0;
 	qsort(p->files, n, sizeof(char *), plan_compare);
 	for (size_t i = 0; i < n; i++) {

@@ -214,7 +214,7 @@ int setup_store_list(const struct setup_store *s, struct setup_layer **ret, size
 	}
 	while ((e = readdir(d))) {
 		struct warren_error ignored = WARREN_ERROR_INIT;
-		struct setup_layer l, *more;
+		struct setup_layer l = { .lock = -1 }, *more;
 
 		if (!hex_is(e->d_name, SHA256_DIGITS) ||
 		    setup_store_use(s, e->d_name, &l, &ignored) < 0)

@@ -8,10 +8,11 @@ import json
 import os
 import re
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from checks import test, eq, ok, Skip  # pylint: disable=wrong-import-position
-from cli_world import main  # pylint: disable=wrong-import-position
+from cli_world import main, WAIT  # pylint: disable=wrong-import-position
 from setup_world import put, World  # pylint: disable=wrong-import-position
 
 
@@ -69,6 +70,24 @@ def a_failing_step_keeps_the_results_of_those_before_it():
         put(w.project, {"warren.yaml": "steps:\n- {run: ': first', verify: 'test ! -e /srv/bad', files: [x]}\n"
                                        "- run: |\n    : second\n    touch /srv/bad\n  files: [x]\n"})
         eq((ran(w, status=125), ran(w, status=125)), (["first", "second"], ["second"]))
+
+
+@test
+def two_setups_share_the_steps_that_are_the_same():
+    with World() as w:
+        first = ("one", "touch half; sleep 2; date +%N >/srv/one", ["one"])
+        steps(w, first, ("two", "cp /srv/one log", ["two"]))
+        p = w.start("setup")
+        deadline = time.monotonic() + WAIT
+        while not w.found("half") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        steps(w, first, ("three", "cp /srv/one log", ["two"]))
+        q = w.start("setup")
+        ends = [x.communicate(timeout=3 * WAIT) for x in (p, q)]
+        eq([x.returncode for x in (p, q)], [0, 0], f"{ends}")
+        ok(b"waiting for it" in ends[1][1] and b": : one  " in ends[0][1] and b": : one  " not in ends[1][1], f"{ends}")
+        eq(len({w.read(out.decode(), "project", "log") for out, _ in ends}), 1, "the same result of the first step")
+        eq((len(w.list()), w.left()), (3, []))
 
 
 @test

@@ -66,7 +66,7 @@ static int question_terminal(const struct setup_ready_options *o,
 			return 0;
 		n = strcspn(line, "\n");
 		/* The rest of a line that is too long is not an answer either. */
-		for (int c = line[n]; c != '\n' && c != EOF;)
+		for (int c = line[n] ? '\n' : 0; c != '\n' && c != EOF;)
 			c = fgetc(stdin);
 		line[n] = '\0';
 		if (strcasecmp(line, "y") == 0 || strcasecmp(line, "yes") == 0)

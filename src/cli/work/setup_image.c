@@ -270,10 +270,23 @@ static int image_build_scope(char ***argv, const char *project)
 	return image_build_add(argv, "--cache-scope", digits);
 }
 
+static int image_build_begin(const struct run_options *o, const char *network, bool quiet,
+			     char ***argv)
+{
+	int r = image_build_add(argv, "warren-image", "build");
+
+	if (r == 0)
+		r = image_build_add(argv, "--network", network);
+	if (r == 0)
+		r = image_build_rules(argv, "--allow", &o->network.rules.allow);
+	if (r == 0)
+		r = image_build_rules(argv, "--deny", &o->network.rules.deny);
+	return r == 0 && quiet ? strv_add(argv, "--quiet") : r;
+}
+
 static int image_build_argv(int project_fd, const char *project,
 			    const struct setup_build *b, const char *name,
-			    const char *hide, const struct run_options *o,
-			    const char *network, bool quiet, char ***argv)
+			    const char *hide, char ***argv)
 {
 	AUTO_FREE char *layer = NULL;
 	/* Links may not lead out of the project: the build reads with the user's rights.
@@ -281,8 +294,7 @@ static int image_build_argv(int project_fd, const char *project,
 	AUTO_FREE char *file = setup_tree_real(project_fd, b->dockerfile);
 	AUTO_FREE char *context =
 		setup_tree_real(project_fd, b->context[0] ? b->context : ".");
-	int r = file && context ? image_build_add(argv, "warren-image", "build")
-				: -ENOENT;
+	int r = file && context ? 0 : -ENOENT;
 
 	if (r == 0)
 		r = strv_add(argv, "--for-project");
@@ -297,18 +309,10 @@ static int image_build_argv(int project_fd, const char *project,
 		r = image_build_add(argv, "--tag", name);
 	if (r == 0)
 		r = image_build_scope(argv, project);
-	if (r == 0)
-		r = image_build_add(argv, "--network", network);
-	if (r == 0)
-		r = image_build_rules(argv, "--allow", &o->network.rules.allow);
-	if (r == 0)
-		r = image_build_rules(argv, "--deny", &o->network.rules.deny);
 	if (r == 0 && b->target)
 		r = image_build_add(argv, "--target", b->target);
 	for (char **v = b->args; r == 0 && v && *v; v++)
 		r = image_build_add(argv, "--build-arg", *v);
-	if (r == 0 && quiet)
-		r = strv_add(argv, "--quiet");
 	return r == 0 ? image_build_add(argv, "--", context) : r;
 }
 
@@ -365,8 +369,9 @@ int setup_image_build(int project_fd, const char *project, const struct setup_bu
 		setup_image_done(&image);
 		quiet = true;
 	}
-	r = image_build_argv(project_fd, project, b, name, hide, o, network, quiet,
-			     &argv);
+	r = image_build_begin(o, network, quiet, &argv);
+	if (r == 0)
+		r = image_build_argv(project_fd, project, b, name, hide, &argv);
 	if (r < 0)
 		return error_errno(err, -r, "build the image from %s in '%s'",
 				   b->dockerfile, b->context);
