@@ -97,9 +97,18 @@ def connects(w, port, seen):
         p = w.run("setup", status=125, env=env)
         ok(b"its address is not public" in p.stderr and b"warren image pull" in p.stderr, p.stderr)
         eq(seen, [], f"{way}: {p.stderr}")
-    # Controls: the user's own choice, and the user's list.
+    # Nor when a work is continued, and the image has been removed.
     os.remove(f"{w.project}/.devcontainer.json")
+    put(w.top, {"empty/Dockerfile": "FROM host\n"})
+    w.run("image", "build", "--tag", f"127.0.0.1:{port}/x", f"{w.top}/empty")
     put(w.project, ways[0])
+    w.run("work", "-q", "--name", "x", "--keep", "--", "true", env=env)  # a control: it can be used
+    w.run("image", "rm", f"127.0.0.1:{port}/x")
+    for words in ([], ["--no-setup"]):
+        p = w.run("work", "-q", *words, "--resume", "x", "--", "true", status=125, env=env)
+        ok(b"its address is not public" in p.stderr, f"{words}: {p.stderr}")
+    eq(seen, [])
+    # Controls: the user's own choice, and the user's list.
     w.run("setup", "--image", f"127.0.0.1:{port}/x", status=125, env=env)
     ok(seen, "an image that the user gives")
     seen.clear()

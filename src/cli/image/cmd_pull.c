@@ -134,6 +134,11 @@ static int image_cmd_pull(const struct store *s, const char *text,
 	r = ref_parse(text, &ref, err);
 	if (r < 0)
 		return r;
+	if (o->for_project && ref_is_of_project(text))
+		return error_set(err, ENOENT,
+				 "'%s' was built from a project, and no registry has it: "
+				 "'warren setup' builds it again",
+				 text);
 	progress_init(&progress, o->quiet);
 	options.ctx = &progress;
 	r = oci_pull(s, &ref, &options, id, err);

@@ -192,6 +192,8 @@ static int work_job_resume(struct work_job *job, struct warren_error *err)
 		return r;
 	w = job->work;
 	job->project = strdup(w->project);
+	/* Whether the user or the project chose it is not known any more. */
+	o->image_of_project = !o->image;
 	if (!o->image && w->image)
 		o->image = strdup(w->image);
 	if (!job->project || (!o->image && w->image))
@@ -275,6 +277,11 @@ static int work_job_record(struct work_job *job, struct warren_error *err)
 	struct run_options *o = &job->options.run;
 	struct work *w = job->work;
 
+	/* The setup has it already; it is pulled again only if it has been removed.
+	 */
+	o->image_of_project |= !o->image;
+	if (o->pull == PULL_ALWAYS)
+		o->pull = PULL_MISSING;
 	free(o->image);
 	o->image = job->ready.image ? strdup(job->ready.image) : NULL;
 	o->user = job->ready.user;

@@ -141,7 +141,7 @@ int setup_image_get(const struct run_options *o, const char *image,
 {
 	struct run_options pull = { .image = (char *)(uintptr_t)image,
 				    .pull = o->pull,
-				    .image_of_project = !o->image,
+				    .image_of_project = !o->image || o->image_of_project,
 				    .platform = o->platform,
 				    .quiet = o->quiet };
 	bool first = image && run_pull_first(&pull);
