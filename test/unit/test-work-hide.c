@@ -117,6 +117,22 @@ TEST(credentials_are_recognised_in_other_forms)
 	end();
 }
 
+TEST(keys_and_variables_of_more_tools_are_hidden)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	shell("cd p && mkdir a && echo '-----BEGIN OPENSSH PRIVATE KEY-----' | tee id_ed25519_sk id_ecdsa_sk deploy_key >key && "
+	      "echo sk-ssh-ed25519@openssh.com | tee id_ed25519_sk.pub >a/deploy_key && "
+	      "echo A=1 | tee .dev.vars .dev.vars.prod .dev.vars.example >a/.flaskenv && echo SECRET_KEY=1 >.flaskenv && "
+	      "(echo '-----BEGIN CERTIFICATE-----'; echo '-----BEGIN EC PRIVATE KEY-----') | tee tls.crt a.cer >b.cert && "
+	      "echo '-----BEGIN CERTIFICATE-----' | tee a/tls.crt a/a.cer >a/b.cert");
+	w = start();
+	STREQ(hide(w, NULL), ".dev.vars|.dev.vars.prod|.flaskenv|a.cer|b.cert|"
+			     "deploy_key|id_ecdsa_sk|id_ed25519_sk|tls.crt|");
+	end();
+}
+
 TEST(other_names_of_hidden_files_are_hidden)
 {
 	const char *const asked[] = { "!shown", NULL };
