@@ -59,6 +59,14 @@ int strv_add(char ***v, const char *s)
 	return more[n] ? 0 : -ENOMEM;
 }
 
+bool strv_has(union strv v, const char *s)
+{
+	for (const char *const *p = v.all_const; p && *p; p++)
+		if (strcmp(*p, s) == 0)
+			return true;
+	return false;
+}
+
 bool strv_has_case(union strv v, const char *s)
 {
 	for (size_t i = 0; v.list && v.list[i]; i++)

@@ -27,7 +27,8 @@ char **strv_copy(union strv v) MUST_CHECK;
 char **strv_free(char **v);
 /* Append a copy of @s; *@v may be NULL. On -ENOMEM, *@v is unchanged. */
 int strv_add(char ***v, const char *s) MUST_CHECK;
-/* Return whether the list contains @s, ignoring case. */
+/* Return whether the list contains @s; the other function ignores case. */
+bool strv_has(union strv v, const char *s);
 bool strv_has_case(union strv v, const char *s);
 
 static inline void strv_free_p(char ***v)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sha1.c - SHA-1 (FIPS 180-4), only to compute the names that git gives to contents */
+/* sha1.c - SHA-1 (FIPS 180-4), only for what git names or protects with it */
 #include <string.h>
 
-#include "textdiff/unified_internal.h"
+#include "textdiff/sha1.h"
 
 enum {
 	SHA1_BLOCK = 64,

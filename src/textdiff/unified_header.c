@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "textdiff/sha1.h"
 #include "textdiff/unified_internal.h"
 
 #define NO_BLOB_ID "0000000000000000000000000000000000000000"

@@ -22,7 +22,4 @@ void unified_names(struct buf *out, const struct unified_side *old,
 int unified_binary(struct buf *out, struct text old, struct text new,
 		   struct warren_error *err) MUST_CHECK;
 
-#define SHA1_SIZE 20
-void sha1_digest(const struct text *parts, size_t n, uint8_t ret[SHA1_SIZE]);
-
 #endif /* TEXTDIFF_UNIFIED_INTERNAL_H */

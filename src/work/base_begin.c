@@ -27,6 +27,7 @@
 #include "work/changes_internal.h"
 #include "work/files_internal.h"
 #include "work/git_run.h"
+#include "work/hide_internal.h"
 
 #define BEFORE_FILE_MAX    ((size_t)4 << 20)  /* bytes of one file, */
 #define BEFORE_BYTES_MAX   ((size_t)64 << 20) /* and of all */
@@ -44,28 +45,6 @@ struct before {
 };
 
 /* ------------------------------------------------------------------------ files */
-
-/* Is the file, or a directory above it, hidden from the sandbox? */
-static bool before_is_hidden(const struct before *b, const char *path)
-{
-	AUTO_FREE char *copy = strdup(path);
-	struct stat st;
-
-	if (!copy)
-		return true;
-	for (char *slash = copy; slash; *slash++ = '/') {
-		slash = strchr(slash, '/');
-		if (slash)
-			*slash = '\0';
-		if (fstatat(b->hide, copy, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return false;
-		if (!S_ISDIR(st.st_mode))
-			return true;
-		if (!slash)
-			break;
-	}
-	return false;
-}
 
 /* Read a file that has not changed since the work started. */
 static int before_read(struct before *b, const char *path, char **ret, size_t *ret_n)
@@ -101,8 +80,8 @@ static void before_copy(struct before *b, const char *path)
 	AUTO_CLOSE int dir = -1;
 	size_t n = 0;
 
-	if (!parent || before_is_hidden(b, path) || before_read(b, path, &data, &n) < 0 ||
-	    text_is_binary(TEXT(data, n)))
+	if (!parent || hide_layer_has(b->hide, path) ||
+	    before_read(b, path, &data, &n) < 0 || text_is_binary(TEXT(data, n)))
 		return;
 	dir = beneath_make_dirs(b->out, parent, 0700);
 	if (dir < 0 || work_file_replace(dir, name, n ? data : "", n, false) < 0)

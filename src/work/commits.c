@@ -24,6 +24,7 @@
 #include "base/hex.h"
 #include "os/tree_remove.h"
 #include "work/changes_internal.h"
+#include "work/commits_internal.h"
 #include "work/files_internal.h"
 #include "work/git_confine.h"
 #include "work/git_run.h"
@@ -36,7 +37,7 @@
 
 struct commits {
 	struct work *w;
-	bool force;
+	unsigned flags;
 	int upper; /* .git of the sandbox's changes */
 	size_t files;
 	uint64_t bytes;
@@ -441,7 +442,7 @@ static int commits_check_branch(struct commits *c, const char *ref, char **ret_o
 		return 0;
 	}
 	ancestor[2] = *ret_old;
-	if (!c->force && commits_git(c, ancestor, NULL, &ignored) < 0)
+	if (!(c->flags & COMMITS_FORCE) && commits_git(c, ancestor, NULL, &ignored) < 0)
 		return error_set(err, EEXIST,
 				 "the branch '%s' has commits that would be lost: rename "
 				 "or delete it, or use --force",
@@ -480,6 +481,8 @@ static int commits_update(struct commits *c, struct warren_error *err)
 	if (r < 0 || strcmp(type, "commit") != 0)
 		return error_set(err, EBADMSG, "the HEAD of the sandbox is not a commit");
 	r = commits_check_worktrees(c, ref, err);
+	if (r == 0 && !(c->flags & COMMITS_HIDDEN))
+		r = commits_check_hidden(c->w, c->result.commit, err);
 	if (r == 0)
 		r = commits_check_branch(c, ref, &old, err);
 	if (r < 0)
@@ -525,10 +528,10 @@ static int commits_begin(struct commits *c, struct warren_error *err)
 	return commits_head(c, err);
 }
 
-int work_commits_accept(struct work *w, bool force, struct work_commits *ret,
+int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret,
 			struct warren_error *err)
 {
-	struct commits c = { .w = w, .force = force, .upper = -1 };
+	struct commits c = { .w = w, .flags = flags, .upper = -1 };
 	int r = commits_begin(&c, err);
 
 	if (r == 0 && w->head && strcmp(w->head, c.result.commit) == 0)

@@ -18,11 +18,17 @@ struct work_commits {
 	size_t n; /* commits that the user's repository did not have */
 };
 
+enum commits_flags {
+	COMMITS_FORCE = 1,  /* even if the branch loses commits */
+	COMMITS_HIDDEN = 2, /* even if they delete or change files that were hidden */
+};
+
 /*
  * -ENOENT: there is no repository, or no new commit. -EEXIST: the branch has commits that
- * would be lost, unless @force. -EBADMSG: an object is damaged.
+ * would be lost. -EPERM: they delete or change hidden files; the message names them.
+ * -EBADMSG: an object is damaged. @flags: enum commits_flags.
  */
-int work_commits_accept(struct work *w, bool force, struct work_commits *ret,
+int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret,
 			struct warren_error *err) MUST_CHECK;
 void work_commits_done(struct work_commits *c);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* git_index.c - parse the index of a repository; only the paths are kept */
+/* git_index.c - parse the index of a repository for its paths, and mark files in it */
 #include "work/git_index.h"
 
 #include <errno.h>
@@ -8,10 +8,14 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/sha256.h"
+#include "textdiff/sha1.h"
 
 #define INDEX_HEADER   12
 #define INDEX_STAT     40
 #define INDEX_EXTENDED 0x4000 /* two more bytes of flags */
+#define INDEX_SKIP     0x4000 /* in these: the file is not checked out */
+#define INDEX_STAGE    0x3000 /* of a merge that is not complete */
 #define INDEX_PATH_MAX 4096
 
 struct index_reader {
@@ -184,4 +188,128 @@ bool git_index_has(const struct git_index *x, const char *path)
 			return true;
 	}
 	return false;
+}
+
+/* -------------------------------------------------------------------------- marks */
+
+static unsigned git_index_u16(const unsigned char *p)
+{
+	return (unsigned)p[0] << 8 | p[1];
+}
+
+static void git_index_put16(struct buf *out, unsigned value)
+{
+	const char bytes[] = { (char)(value >> 8), (char)value };
+
+	buf_add(out, bytes, sizeof(bytes));
+}
+
+/* Copy the entry from @start to r->at, with the mark. */
+static void git_index_mark(const struct index_reader *r, const unsigned char *start,
+			   struct buf *out)
+{
+	const size_t fixed = INDEX_STAT + r->id_size, begun = out->len;
+	const unsigned flags = git_index_u16(start + fixed);
+	const bool extended = (flags & INDEX_EXTENDED) && r->version > 2;
+	const unsigned char *rest = start + fixed + (extended ? 4 : 2);
+
+	buf_add(out, start, fixed);
+	git_index_put16(out, flags | INDEX_EXTENDED);
+	git_index_put16(out, (extended ? git_index_u16(rest - 2) : 0) | INDEX_SKIP);
+	if (r->version == 4) {
+		buf_add(out, rest, (size_t)(r->at - rest));
+		return;
+	}
+	buf_add(out, r->path, r->path_n + 1);
+	while ((out->len - begun) % 8 != 0)
+		buf_add(out, "", 1);
+}
+
+/*
+ * Copy the extensions that git needs. The others are for speed only, and would be wrong:
+ * they refer to entries by their offsets, or to files that are not visible.
+ */
+static int git_index_extensions(const struct index_reader *r, struct buf *out)
+{
+	const unsigned char *at = r->at, *end = r->end - r->id_size;
+
+	while (at < end) {
+		uint32_t size = end - at < 8 ? 0 : git_index_u32(at + 4);
+
+		if (end - at < 8 || size > (size_t)(end - at) - 8)
+			return -EBADMSG;
+		if (at[0] < 'A' || at[0] > 'Z' || memcmp(at, "TREE", 4) == 0 ||
+		    memcmp(at, "REUC", 4) == 0)
+			buf_add(out, at, (size_t)size + 8);
+		at += 8 + size;
+	}
+	return 0;
+}
+
+static void git_index_sum(struct buf *out, size_t id_size)
+{
+	unsigned char sum[SHA256_BYTES];
+
+	if (id_size == SHA256_BYTES) {
+		struct sha256 h = SHA256_INIT;
+
+		sha256_add(&h, out->data, out->len);
+		sha256_bytes(&h, sum);
+	} else {
+		sha1_digest(&TEXT(out->data, out->len), 1, sum);
+	}
+	buf_add(out, sum, id_size);
+}
+
+static int git_index_copy(struct index_reader *r, uint32_t count,
+			  bool (*is)(const void *context, const char *path),
+			  const void *context, struct buf *out)
+{
+	int marked = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const unsigned char *start = r->at;
+		int e = git_index_entry(r);
+
+		if (e < 0)
+			return e;
+		if (!(git_index_u16(start + INDEX_STAT + r->id_size) & INDEX_STAGE) &&
+		    is(context, r->path)) {
+			git_index_mark(r, start, out);
+			marked++;
+		} else {
+			buf_add(out, start, (size_t)(r->at - start));
+		}
+	}
+	return marked;
+}
+
+int git_index_skip(const char *data, size_t n, size_t id_size,
+		   bool (*is)(const void *context, const char *path), const void *context,
+		   struct buf *out)
+{
+	const unsigned char *p = (const unsigned char *)data;
+	struct git_index x = { 0 };
+	struct index_reader r = { .id_size = id_size };
+	int e, marked = git_index_parse(data, n, id_size, &x);
+
+	git_index_done(&x);
+	if (marked < 0)
+		return marked;
+	if (n < INDEX_HEADER + id_size)
+		return -EBADMSG;
+	r.version = git_index_u32(p + 4);
+	r.at = p + INDEX_HEADER;
+	r.end = p + n;
+	buf_add(out, p, 7);
+	/* Version 2 has no such mark, and is otherwise the same as version 3. */
+	buf_add(out, r.version == 2 ? "\3" : (const char *)p + 7, 1);
+	buf_add(out, p + 8, 4);
+	marked = git_index_copy(&r, git_index_u32(p + 8), is, context, out);
+	e = marked < 0 ? marked : git_index_extensions(&r, out);
+	if (e == 0 && marked > 0)
+		git_index_sum(out, id_size);
+	if (e < 0 || marked == 0)
+		out->len = 0;
+	return e < 0 ? e : out->failed ? -ENOMEM : marked;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* git_index.h - which files of a repository are tracked: read .git/index */
+/* git_index.h - which files of a repository are tracked: .git/index */
 #ifndef WORK_GIT_INDEX_H
 #define WORK_GIT_INDEX_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/buf.h"
 
 #define GIT_INDEX_MAX ((size_t)512 << 20) /* bytes */
 
@@ -22,5 +24,14 @@ int git_index_parse(const char *data, size_t n, size_t id_size, struct git_index
 void git_index_done(struct git_index *x);
 /* Is @path a tracked file, or a directory that has one? */
 bool git_index_has(const struct git_index *x, const char *path);
+/*
+ * Write the index @data to @out, with the files for which @is returns true marked as not
+ * checked out (skip-worktree): git takes no notice that they are missing, and keeps them
+ * in commits. Returns how many were marked; 0: nothing was written. -EBADMSG and
+ * -EOPNOTSUPP as above.
+ */
+int git_index_skip(const char *data, size_t n, size_t id_size,
+		   bool (*is)(const void *context, const char *path), const void *context,
+		   struct buf *out);
 
 #endif /* WORK_GIT_INDEX_H */

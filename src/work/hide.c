@@ -137,15 +137,55 @@ static int hide_whiteout(int layer, int project, const char *path)
 	return r;
 }
 
+bool hide_layer_has(int layer, const char *path)
+{
+	AUTO_FREE char *copy = strdup(path);
+	struct stat st;
+
+	if (!copy)
+		return true;
+	for (char *slash = copy; slash; *slash++ = '/') {
+		slash = strchr(slash, '/');
+		if (slash)
+			*slash = '\0';
+		if (fstatat(layer, copy, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return false;
+		if (!S_ISDIR(st.st_mode))
+			return stat_is_whiteout(&st);
+		if (!slash)
+			break;
+	}
+	return false;
+}
+
+int hide_layer_write(int layer, int project, const char *path, const struct buf *data,
+		     const struct stat *like)
+{
+	const char *name;
+	AUTO_CLOSE int dir = hide_parents(layer, project, path, &name);
+	mode_t mode;
+	int r;
+
+	if (dir < 0)
+		return dir;
+	mode = hide_open_up(dir);
+	r = work_file_replace(dir, name, data->data ? data->data : "", data->len, false);
+	hide_close_up(dir, mode);
+	if (r == 0 && fchmodat(dir, name, like->st_mode & 0777, 0) < 0)
+		r = -errno;
+	if (r == 0 &&
+	    fchownat(dir, name, like->st_uid, like->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    geteuid() == 0)
+		r = -errno;
+	return r;
+}
+
 /* 1: the file was changed; 0: it has no credentials. */
 static int hide_clean(int layer, int project, const char *path)
 {
 	struct buf clean AUTO_BUF = BUF_INIT(CONFIG_SIZE_MAX);
 	AUTO_FREE char *text = NULL;
-	AUTO_CLOSE int dir = -1;
-	const char *name;
 	struct stat st;
-	mode_t mode;
 	size_t n;
 	int r = work_file_read_at(project, path, CONFIG_SIZE_MAX, &text, &n);
 
@@ -159,20 +199,7 @@ static int hide_clean(int layer, int project, const char *path)
 	if (clean.len == n && (n == 0 || memcmp(clean.data, text, n) == 0))
 		return 0;
 	r = beneath_stat(project, path, &st);
-	if (r < 0)
-		return r;
-	dir = hide_parents(layer, project, path, &name);
-	if (dir < 0)
-		return dir;
-	mode = hide_open_up(dir);
-	r = work_file_replace(dir, name, clean.data ? clean.data : "", clean.len, false);
-	hide_close_up(dir, mode);
-	if (r == 0 && fchmodat(dir, name, st.st_mode & 0777, 0) < 0)
-		r = -errno;
-	if (r == 0 &&
-	    fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    geteuid() == 0)
-		r = -errno;
+	r = r < 0 ? r : hide_layer_write(layer, project, path, &clean, &st);
 	return r < 0 ? r : 1;
 }
 
@@ -322,6 +349,9 @@ int work_hide(struct work *w, const char *const *patterns, struct work_hidden *r
 		return r;
 	if (h.n > 0)
 		qsort(h.paths, h.n, sizeof(*h.paths), hide_compare);
+	r = hide_indices(w, copy < 0 ? layer : copy, &h);
+	if (r < 0)
+		return error_errno(err, -r, "hide files from git");
 	*ret = h;
 	h = (struct work_hidden){ 0 };
 	return 0;

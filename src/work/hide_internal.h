@@ -30,6 +30,21 @@ unsigned hide_contents_of(const char *name);
 /* Does the text have one of these things? */
 bool hide_has_secret(const char *text, size_t n, unsigned what);
 
+/* Is the file, or a directory above it, hidden by the layer? */
+bool hide_layer_has(int layer, const char *path);
+/* Write a file of the layer, or of the copy, with the mode and owner of @like. */
+int hide_layer_write(int layer, int project, const char *path, const struct buf *data,
+		     const struct stat *like);
+
+/* -------------------------------------------------------------- hide_index.c */
+
+/*
+ * Mark the hidden files, whose paths are sorted, in the indices of their repositories, so
+ * that they do not look deleted to git. The indices are written to @to, the layer or the
+ * copy.
+ */
+int hide_indices(const struct work *w, int to, const struct work_hidden *h);
+
 /* Open the directory at @path of the layer, which is created like the project's. */
 int hide_layer_dir(int layer, int project, const char *path);
 /*

@@ -488,6 +488,38 @@ def git_works_inside_and_a_worktree_is_explained(u):
     ok(b"git does not work inside" in p.stderr, f"{p}")
 
 
+GIT = "git -c user.name=t -c user.email=t@example.org"
+
+
+@each_user
+def hidden_files_do_not_look_deleted_to_git(u):
+    u.run("sh", "-ec", f"""git init -qb main; mkdir d .aws; echo 1 >a; echo 1 >d/.env; echo 1 >.aws/c; git add -A; {GIT} commit -qm one
+git init -qb main sub; cd sub; echo 1 >.env; echo 1 >a; git add -A; {GIT} commit -qm one; {GIT} worktree add -q wt""")
+    for mode in ("overlay", "copy"):
+        p = u.work("sh", "-ec", f"for d in . sub sub/wt; do cd {u.project}/$d; {GIT} status --short -uno; {GIT} ls-files -v; done; cd {u.project};"
+                   f"echo 2 >a; {GIT} commit -qam two; {GIT} add -u; echo 3 >a; {GIT} stash -q; {GIT} checkout -q HEAD~1; git checkout -q main;"
+                   f"git log --format= --name-status -1; ls d .aws 2>&1", options=["--name", mode, "--mode", mode], status=2)
+        eq(p.stdout, b"S .aws/c\nH a\nS d/.env\n" + b"S .env\nH a\n" * 2 + b"M\ta\n"
+           b"ls: cannot access '.aws': No such file or directory\nd:\n", f"{p}")
+        eq(u.warren("accept", mode, "--as-commits").returncode, 0)
+        u.run("git", "reset", "-q", "--hard", "main")
+        u.run("git", "-c", "advice.detachedHead=false", "checkout", "-q", f"warren/{mode}")
+        eq(slurp(f"{u.project}/d/.env") + slurp(f"{u.project}/a"), "1\n2\n", "nothing hidden was deleted")
+        u.run("git", "checkout", "-q", "main")
+        eq(u.run("git", "ls-files", "-v").stdout, b"H .aws/c\nH a\nH d/.env\n", "the user's index has no marks")
+
+
+@each_user
+def commits_that_delete_hidden_files_need_permission(u):
+    u.run("sh", "-ec", f"git init -qb main; echo 1 >a; echo 1 >.env; git add -A; {GIT} commit -qm one")
+    u.work("sh", "-ec", f"git rm -q --sparse --cached .env; {GIT} commit -qm two", options=["--name", "w"])
+    p = u.warren("accept", "w", "--as-commits")
+    eq((p.returncode, p.stdout), (125, b""), f"{p}")
+    ok(b"'.env'" in p.stderr and b"--allow hidden" in p.stderr, f"{p}")
+    eq(u.run("git", "branch", "--format=%(refname:short)").stdout, b"main\n")
+    eq(u.warren("accept", "w", "--as-commits", "--allow", "hidden").stdout, b"1 new commit in branch warren/w\n")
+
+
 @test
 @needs_root
 def mounts_below_the_project_are_named():

@@ -238,7 +238,7 @@ TEST(what_was_not_committed_is_kept_for_merges)
 	      "seq 20 | sed s/10/ten/ | tee dirty staged back removed new d/e/new >x.log");
 	git("add staged");
 	w = start();
-	shell("touch '%s/hide/secret'", w->dir);
+	shell("mknod '%s/hide/secret' c 0 0", w->dir);
 	EQ(base_begin(w, &err), 0);
 	base_wait(w, false);
 	shell("cd '%s/before' && test \"$(find . -type f | sort | tr '\n' ' ')\" = "

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "work/git_run.h"
+#include "work/hide.h"
 #include "work/work_internal.h"
 
 #include "lib/work.h"
@@ -27,10 +28,10 @@ TEST(commits_become_a_branch)
 
 	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
 	w = prepare("fix");
-	EQ(work_commits_accept(w, false, &c, &err), -ENOENT);
+	EQ(work_commits_accept(w, 0, &c, &err), -ENOENT);
 	inside(w, "echo 2 >a; " GIT "commit -qam two; echo 3 >b; " GIT "add b; " GIT
 		  "commit -qm three");
-	EQ(work_commits_accept(w, false, &c, &err), 0);
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
 	STREQ(c.branch, "warren/fix");
 	STREQ(c.from, "main");
 	EQ(c.n, 2);
@@ -41,7 +42,7 @@ TEST(commits_become_a_branch)
 	/* Again, with a commit on top, from a packed repository and a detached HEAD. */
 	inside(w, "echo 4 >b; " GIT "commit -qam four; " GIT "repack -adq; " GIT
 		  "pack-refs --all; " GIT "prune-packed; " GIT "checkout -q --detach");
-	EQ(work_commits_accept(w, false, &c, &err), 0);
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
 	EQ(c.n, 3);
 	OK(!c.from);
 	git("show warren/fix:b | grep -qx 4 && git fsck --strict 2>/dev/null");
@@ -57,11 +58,65 @@ TEST(a_branch_does_not_lose_commits)
 	w = prepare("fix");
 	inside(w, "echo 2 >a; " GIT "commit -qam two");
 	git("checkout -qb warren/fix && git commit -q --allow-empty -m mine && git checkout -q main");
-	EQ(work_commits_accept(w, false, &c, &err), -EEXIST);
+	EQ(work_commits_accept(w, 0, &c, &err), -EEXIST);
 	git("log -1 --format=%s warren/fix | grep -qx mine");
-	EQ(work_commits_accept(w, true, &c, &err), 0);
+	EQ(work_commits_accept(w, COMMITS_FORCE, &c, &err), 0);
 	git("log -1 --format=%s warren/fix | grep -qx two");
 	end();
+}
+
+/* Make commits inside, and try to accept them without permission and with it. */
+static void accept_hidden(const char *script, const char *named)
+{
+	AUTO_COMMITS struct work_commits c = { 0 };
+	AUTO_WORK struct work *w = NULL;
+	AUTO_HIDDEN struct work_hidden h = { 0 };
+
+	begin();
+	git("init -q -b main . && mkdir d s && echo 1 >a && echo 1 >d/.env && touch s/a && "
+	    "git add . && git commit -qm one && git checkout -q -b gone && git rm -q d/.env && "
+	    "git commit -qm gone && git checkout -q -b fine main && touch f && git add f && "
+	    "git commit -qm fine && git checkout -q main && touch l && git add l && "
+	    "git commit -qm two && echo .env >.git/info/exclude && touch s/.env u.key");
+	w = start_with(&(struct work_options){ .name = "fix" });
+	EQ(work_hide(w, (const char *const[]){ "u.key", NULL }, &h, &err), 0);
+	EQ(h.n, 3);
+	inside(w, "set -e; test -z \"$(" GIT "status --short | grep -v env)\"; %s",
+	       script);
+	if (work_commits_accept(w, 0, &c, &err) != (named ? -EPERM : 0))
+		TAP_FAIL("%s", script);
+	OK(!named || strstr(err.msg, named));
+	if (named) {
+		git("rev-parse -q --verify warren/fix >/dev/null && exit 1 || exit 0");
+		EQ(work_commits_accept(w, COMMITS_HIDDEN, &c, &err), 0);
+	}
+	git("rev-parse -q --verify warren/fix >/dev/null");
+	end();
+}
+
+TEST(commits_that_delete_or_change_hidden_files_need_permission)
+{
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	/* Controls: all that git finds changed, and a merge of what the user has. */
+	accept_hidden("echo 2 >a; rm l; " GIT "add -A s/a a l; " GIT "commit -qam two",
+		      NULL);
+	accept_hidden(GIT "merge -q fine -m m", NULL);
+	/* The deletion, also if a later commit takes it back. */
+	accept_hidden(GIT "rm -q --cached --sparse d/.env; " GIT "commit -qm two",
+		      "'d/.env'");
+	accept_hidden(GIT "rm -q --cached --sparse d/.env; " GIT "commit -qm two; " GIT
+			  "revert --no-edit HEAD >/dev/null",
+		      "'d/.env'");
+	/* A file that git does not know at the user's. */
+	accept_hidden("echo 2 >u.key; " GIT "add -f u.key; " GIT "commit -qm two",
+		      "'u.key'");
+	/* A file instead of the directory with one. */
+	accept_hidden("rm -r s; echo 2 >s; " GIT "add -A s; " GIT "commit -qm two",
+		      "'s'");
+	/* Merges without the file: only the sum of the commits says so. */
+	accept_hidden(GIT "merge -q gone -m m", "'d/.env'");
+	accept_hidden(GIT "checkout -q gone; " GIT "merge -q -s ours main -m m",
+		      "'d/.env'");
 }
 
 TEST(nothing_of_the_sandbox_runs)
@@ -84,7 +139,7 @@ TEST(nothing_of_the_sandbox_runs)
 	shell("printf '#!/bin/sh\\ntouch %s/ran\\n' >p/.git/hooks/reference-transaction && "
 	      "chmod +x p/.git/hooks/reference-transaction",
 	      top);
-	EQ(work_commits_accept(w, false, &c, &err), 0);
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
 	shell("test ! -e ran");
 	git("rev-parse -q --verify warren/fix >/dev/null && rm .git/hooks/reference-transaction");
 	end();
@@ -105,7 +160,7 @@ TEST(git_is_not_found_through_a_relative_path)
 	      top);
 	OK(asprintf(&path, "bin:%s", getenv("PATH")) > 0);
 	EQ(setenv("PATH", path, 1), 0);
-	EQ(work_commits_accept(w, false, &c, &err), 0);
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
 	shell("test ! -e ran && cd p && git && test -e %s/ran", top); /* a control */
 	EQ(setenv("PATH", path + 4, 1), 0);
 	git("rev-parse -q --verify warren/fix >/dev/null");
@@ -121,9 +176,9 @@ TEST(a_branch_that_is_checked_out_does_not_move)
 	w = prepare("fix");
 	inside(w, "echo 2 >a; " GIT "commit -qam two");
 	git("branch warren/fix && git worktree add -q ../other warren/fix");
-	EQ(work_commits_accept(w, true, &c, &err), -EBUSY);
+	EQ(work_commits_accept(w, COMMITS_FORCE, &c, &err), -EBUSY);
 	git("worktree remove ../other && git log -1 --format=%s warren/fix | grep -qx one");
-	EQ(work_commits_accept(w, false, &c, &err), 0);
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
 	git("log -1 --format=%s warren/fix | grep -qx two");
 	end();
 }
@@ -177,7 +232,7 @@ static void refuse(const char *how, int code)
 	AUTO_COMMITS struct work_commits c = { 0 };
 
 	inside(w, "echo 2 >a; " GIT "commit -qam two; %s", how);
-	EQ(work_commits_accept(w, false, &c, &err), code);
+	EQ(work_commits_accept(w, 0, &c, &err), code);
 	git("fsck 2>/dev/null && ! git rev-parse -q --verify warren/fix >/dev/null");
 	end();
 }
@@ -304,7 +359,7 @@ TEST(new_objects_belong_to_the_owner_of_the_repository)
 	shell("cd other && echo 2 >a && git -c user.name=a -c user.email=a@b commit -qam two && "
 	      "git repack -adq && cp -a .git '%s/writes/upper/.git'",
 	      w->dir);
-	if (work_commits_accept(w, false, &c, &err) < 0)
+	if (work_commits_accept(w, 0, &c, &err) < 0)
 		TAP_FAIL("%s", err.msg);
 	EQ(c.n, 1);
 	shell("test -z \"$(find p/.git ! -user 1234)\" && "

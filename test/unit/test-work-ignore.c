@@ -209,6 +209,57 @@ TEST(indices_of_all_versions_are_read)
 	end();
 }
 
+static bool marked(const void *context, const char *path)
+{
+	return strcmp(path, context) == 0;
+}
+
+/* Write the index anew with a mark, and let git judge the result. */
+static void mark(const char *path, size_t id_size, int want)
+{
+	static char data[1 << 20];
+	struct buf out AUTO_BUF = BUF_INIT(1 << 20);
+	FILE *f = fopen(in("p/.git/index"), "re");
+	size_t n = fread(data, 1, sizeof(data), f);
+
+	(void)fclose(f);
+	EQ(git_index_skip(data, n, id_size, marked, path, &out), want);
+	EQ(out.len > 0, want > 0);
+	if (want <= 0)
+		return;
+	f = fopen(in("p/.git/index"), "we");
+	EQ(fwrite(out.data, 1, out.len, f), out.len);
+	EQ(fclose(f), 0);
+}
+
+TEST(files_are_marked_in_indices_of_all_versions)
+{
+	static const char *const extra[] = {
+		"status --short >/dev/null", /* version 2: with the extension for trees */
+		"add -N new",                /* version 3: has entries of both sizes */
+		"update-index --index-version 4 --untracked-cache",
+	};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(extra); i++) {
+		const bool sha256 = i >= ARRAY_SIZE(extra);
+
+		begin();
+		git(sha256 ? "init -q --object-format=sha256 ." : "init -q .");
+		git("config index.threads 4 && mkdir d d-x && touch a d/b d/c d-x/e zz && "
+		    "echo b >d/b && git add . && git commit -qm one && rm d/b && touch new");
+		git(extra[i % ARRAY_SIZE(extra)]);
+		git("status --short | grep -qx ' D d/b'"); /* a control */
+		mark("d/b", sha256 ? 20 : 32, -EBADMSG);
+		mark("d", sha256 ? 32 : 20, 0);
+		mark("d/b", sha256 ? 32 : 20, 1);
+		git("ls-files -v | grep -c ^S | grep -qx 1 && git ls-files -v | grep -qx 'S "
+		    "d/b' && ! git status --short | grep -v ' new$' && git fsck --strict "
+		    "2>/dev/null && echo 2 >zz && git commit -qam two && git show "
+		    "--name-status --format= | grep -v new | grep -qx 'M	zz'");
+		end();
+	}
+}
+
 TEST(a_damaged_index_is_refused)
 {
 	struct git_index x = { 0 };

@@ -155,8 +155,10 @@ static int accept_commits(const struct command *cmd, struct work *w,
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_BUF struct buf out = BUF_INIT(1 << 16);
 	struct json j = { .out = &out };
+	const unsigned flags = (o->force ? COMMITS_FORCE : 0) |
+			       (o->allow & GUARD_HIDDEN ? COMMITS_HIDDEN : 0);
 
-	if (work_commits_accept(w, o->force, &commits, &err) < 0)
+	if (work_commits_accept(w, flags, &commits, &err) < 0)
 		return decide_fail(cmd, &err);
 	if (o->json) {
 		json_open(&j, NULL, '{');

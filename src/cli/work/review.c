@@ -278,7 +278,7 @@ static enum review_step review_key_branch(struct review *v)
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_BUF struct buf out = BUF_INIT(1 << 16);
 
-	if (work_commits_accept(v->d.work, false, &commits, &err) < 0) {
+	if (work_commits_accept(v->d.work, 0, &commits, &err) < 0) {
 		message_say(v->d.command, "%s", err.msg);
 		return REVIEW_AGAIN;
 	}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commits_internal.h - what is checked before commits get a branch */
+#ifndef WORK_COMMITS_INTERNAL_H
+#define WORK_COMMITS_INTERNAL_H
+
+#include "work/work.h"
+
+/*
+ * Check that the commits up to @commit, whose objects are in the user's repository, leave
+ * the files alone that were hidden from the sandbox. -EPERM: they do not; the message
+ * names the files.
+ */
+int commits_check_hidden(const struct work *w, const char *commit,
+			 struct warren_error *err) MUST_CHECK;
+
+#endif /* WORK_COMMITS_INTERNAL_H */
