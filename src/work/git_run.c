@@ -60,7 +60,7 @@ static const char *const git_programs[] = {
 	"/bin/git",
 };
 
-static const char *git_program(void)
+const char *git_program(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(git_programs); i++)
 		if (access(git_programs[i], X_OK) == 0)

@@ -23,6 +23,8 @@ struct git_command {
 	int out; /* -1: @ret_out gets the output */
 };
 
+/* The path of the program, which is none that the project could have. */
+const char *git_program(void);
 /* Start it; the pid or -errno. */
 int git_start(const struct work *w, const struct git_command *c,
 	      struct warren_error *err);

@@ -19,6 +19,7 @@
  *	before/    contents of files that no commit has (base.h)
  *	conflicts/ files of the last accept that could not be merged (accept.h)
  *	journal    an accept that has begun (journal.h)
+ *	warren-git-* git's identity, while the sandbox runs (cli/work/git_identity.h)
  *
  * The sandbox sees writes/upper over hide/ over the project, or over copy/. The overlay
  * is mounted with userxattr, which implies that it has no redirects and no metacopy; its

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from checks import test, free_port, needs_root, eq, ok, ROOT  # pylint: disable=wrong-import-position
 from cli_world import WAIT, main  # pylint: disable=wrong-import-position
 from set_id_attempts import ATTEMPTS, remains  # pylint: disable=wrong-import-position
-from work_world import User, each_user, slurp, spill  # pylint: disable=wrong-import-position
+from work_world import UID, User, each_user, slurp, spill  # pylint: disable=wrong-import-position
 
 ODD = [b"-rf", b"a b", b"new\nline", b"\xff\xfe", b"'quote\"", b"$(id)", b"x" * 255, b"\x1b[31m"]
 
@@ -489,6 +489,35 @@ def git_works_inside_and_a_worktree_is_explained(u):
 
 
 GIT = "git -c user.name=t -c user.email=t@example.org"
+
+
+@each_user
+def git_commits_inside_with_the_identity_of_the_user(u):
+    def author(*options, script="git commit -q --allow-empty -m x", mode="overlay", where="."):
+        p = u.work("sh", "-ec", f"cd {where}; {script}; git log -1 --format='%an <%ae> %cn <%ce>'",
+                   options=["--mode", mode, *(["--no-sync"] if mode != "bind" else []), *options])
+        return p.stdout.decode().strip()
+
+    def same(name, email):
+        return f"{name} <{email}> {name} <{email}>"
+
+    u.run("git", "init", "-q")
+    eq(author(), same("warren", "warren@localhost"), "the user has none")
+    u.run("git", "config", "--global", "user.name", 'Jos\u00e9 "J" \\ B; #1')
+    u.run("git", "config", "--global", "user.email", "user@example.org")
+    user = same('Jos\u00e9 "J" \\ B; #1', "user@example.org")
+    for mode in ("overlay", "copy", "bind"):
+        eq(author(mode=mode), user, mode)
+    os.mkdir(f"{u.project}/new")
+    eq(author(where="new", script="git init -q; git commit -q --allow-empty -m x"), user, "a repository that is made inside")
+    # Whatever else sets a name takes precedence.
+    eq(author(script="git config user.name inside; git commit -q --allow-empty -m x"), same("inside", "user@example.org"))
+    eq(author("-e", "GIT_AUTHOR_NAME=option"), f"option <user@example.org> {user.split('> ')[1]}")
+    eq(author("-e", "GIT_CONFIG_SYSTEM=/dev/null", "-e", "EMAIL=m@example.org", script="git commit -q --allow-empty -m x").split("> ")[1],
+       "root <m@example.org>")
+    u.run("git", "config", "user.name", "repository")
+    eq(author(), same("repository", "user@example.org"))
+    eq([n for n in os.listdir("/tmp") if n.startswith("warren-git-") and os.stat(f"/tmp/{n}").st_uid in (UID, os.getuid())], [])
 
 
 @each_user

@@ -15,6 +15,7 @@
 #include "base/strv.h"
 #include "cli/run_result.h"
 #include "cli/work/commands.h"
+#include "cli/work/git_identity.h"
 #include "cli/work/hide_project.h"
 #include "cli/work/setup_run.h"
 #include "cli/work/work_decide.h"
@@ -34,6 +35,7 @@ struct work_job {
 	struct mount_list mounts; /* borrows its strings */
 	char *source, *writes;    /* directories of the work */
 	char *hide;
+	char *identity; /* a file that is removed at the end */
 	struct work_hidden hidden;
 	const char **layers; /* over the project: the hidden files first */
 	struct setup_ready ready;
@@ -213,11 +215,11 @@ static int work_job_resume(struct work_job *job, struct warren_error *err)
 	return r < 0 ? r : base_begin(w, err);
 }
 
-/* The variables of the project, and then those of the user. */
+/* That of git, the variables of the project, and then those of the user. */
 static int work_job_env(struct work_job *job, struct warren_error *err)
 {
 	struct env_list *own = &job->options.run.env, all = { 0 };
-	int r = 0;
+	int r = env_list_add(&all, GIT_IDENTITY_ENV, err);
 
 	for (char **v = job->ready.env; r == 0 && v && *v; v++)
 		r = env_list_add(&all, *v, err);
@@ -359,7 +361,13 @@ static int work_job_mounts(struct work_job *job, struct warren_error *err)
 	const struct run_options *o = &job->options.run;
 	struct mount_list *list = &job->mounts;
 
-	if (o->mounts.n + job->ready.plan.n_mounts >= ARRAY_SIZE(list->v))
+	int r = git_identity_write(job->project, job->work ? job->work->dir : "/tmp",
+				   &job->identity, err);
+
+	if (r < 0)
+		return r;
+	/* With the project, and the identity. */
+	if (o->mounts.n + job->ready.plan.n_mounts + 2 > ARRAY_SIZE(list->v))
 		return error_set(err, E2BIG, "too many mounts");
 	list->v[list->n++] = (struct warren_mount){
 		.source = job->source,
@@ -372,6 +380,11 @@ static int work_job_mounts(struct work_job *job, struct warren_error *err)
 		.layers = job->layers,
 		.below =
 			job->writes ? (const char *const *)job->ready.below_layers : NULL,
+	};
+	list->v[list->n++] = (struct warren_mount){
+		.source = job->identity,
+		.target = GIT_IDENTITY_TARGET,
+		.read_only = true,
 	};
 	for (size_t i = 0; i < job->ready.plan.n_mounts; i++)
 		list->v[list->n++] = (struct warren_mount){
@@ -403,6 +416,14 @@ static void work_job_advise(const struct work_job *job, struct warren_error *err
 	if (err->code == EOPNOTSUPP && job->work && job->work->mode == WORK_OVERLAY)
 		(void)snprintf(err->msg + n, sizeof(err->msg) - n,
 			       "; --mode copy works on a copy of the project");
+}
+
+static void work_job_forget_identity(struct work_job *job)
+{
+	if (job->identity)
+		(void)unlink(job->identity);
+	free(job->identity);
+	job->identity = NULL;
 }
 
 /* Run the command; *@ret_started: it was started, so there may be changes. */
@@ -439,6 +460,7 @@ static int work_job_sandbox(struct work_job *job, bool *ret_started)
 		status = killed ? STATUS_SIGNAL + job->signal : result_status(&result);
 	}
 	sb = work_sandbox_close(sb);
+	work_job_forget_identity(job);
 	return status;
 }
 
@@ -532,6 +554,7 @@ static void work_job_done(struct work_job *job)
 	free(job->source);
 	free(job->writes);
 	free(job->hide);
+	work_job_forget_identity(job);
 	work_hidden_done(&job->hidden);
 	job->work = work_close(job->work);
 	work_options_done(&job->options);
