@@ -182,6 +182,15 @@ static bool search_project_has(const struct changes_walk *k, bool dir)
 	return r == 0 ? !dir || !S_ISDIR(st.st_mode) : r == -ENOTDIR || r == -ELOOP;
 }
 
+/* Is the file one of a repository that is neither listed nor counted? */
+static bool search_is_quiet(const struct changes_walk *k)
+{
+	const char *path = k->path + k->git_at;
+
+	return k->git && k->tree.length > 0 && !(k->flags & CHANGES_EXPAND) &&
+	       !k->tree.ignored && !guard_git_notable(path) && !guard_git_refs(path);
+}
+
 static int changes_found(struct changes_walk *k, enum change_kind kind,
 			 const struct walk_names *e, unsigned guard)
 {
@@ -424,7 +433,10 @@ static int search_file(struct changes_walk *k, const struct walk_dirs *d,
 		return changes_found(k, CHANGE_ADDED, e, guard);
 	if ((e->lower->st_mode & S_IFMT) != (e->upper->st_mode & S_IFMT))
 		return changes_found(k, CHANGE_TYPE, e, guard);
-	same = search_collapsed(k) ? 0 : change_same(&old, &new);
+	same = search_is_quiet(k) ? 0 : change_same(&old, &new);
+	/* One that cannot be read differs; the others in the directory are counted. */
+	if (same < 0 && same != -ENOMEM && search_collapsed(k))
+		same = 0;
 	if (same < 0)
 		return same;
 	if (!search_collapsed(k)) {

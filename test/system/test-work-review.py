@@ -651,5 +651,23 @@ def commits_are_accepted_as_a_branch():
         eq(len(p.works()), 1)
 
 
+@test
+@needs_root
+def a_work_ends_when_its_commits_are_merged():
+    git = "git -c safe.directory='*'"
+    for merge, left in (("--ff-only", b"0 changes"), ("--no-ff", b"1 change")):
+        for command in ("reject", "accept"):
+            with project() as p:
+                p.put("a", b"1\n")
+                p.git()
+                p.work(f"echo 2 >a; {git} commit -qam two", name="agent")
+                p.warren("accept", "agent", "--as-commits")
+                p.sh(f"git merge -q {merge} -m m warren/agent")
+                out = p.warren(command, "agent").stdout
+                done = command == "reject" or merge == "--ff-only"  # otherwise, the branches differ
+                eq(p.works() == [], done, out)
+                ok(command == "accept" or left in out, out)
+
+
 if __name__ == "__main__":
     sys.exit(run_tests())
