@@ -30,6 +30,76 @@ static int ignore_filter_read(struct gitignore *rules, int dir, const char *path
 	return *work ? gitignore_parse(rules, text, n) : 0;
 }
 
+/* What the patterns of one directory say: 1, 0 or -1 (nothing). */
+static int ignore_level_match(const struct ignore_level *l, const struct gitignore *rules,
+			      const char *path, bool is_dir, uint64_t *work)
+{
+	char full[2 * PATH_MAX];
+
+	if (rules->n == 0)
+		return -1;
+	if (!l->above)
+		return gitignore_match(rules, path + l->at, is_dir, work);
+	if (snprintf(full, sizeof(full), "%s%s", l->above, path) >= (int)sizeof(full))
+		return -1;
+	return gitignore_match(rules, full, is_dir, work);
+}
+
+/* Is a directory on the way from the top to the project ignored, or the project? */
+static bool ignore_above_is_ignored(struct ignore_filter *f)
+{
+	AUTO_FREE char *path = strdup(f->prefix);
+
+	for (char *end = path; path && (end = strchr(end, '/')); *end++ = '/') {
+		*end = '\0';
+		for (size_t i = f->n; i-- > 0;) {
+			size_t at = (size_t)(f->levels[i].above - f->prefix);
+			int r = -1;
+
+			if (f->levels[i].rules.n > 0 && path + at < end)
+				r = gitignore_match(&f->levels[i].rules, path + at, true,
+						    &f->yours);
+			if (r > 0)
+				return true;
+			if (r == 0)
+				break;
+		}
+	}
+	return false;
+}
+
+/*
+ * Read the patterns of the directories above the project. If one of them ignores the
+ * project, it is none of the repository's, and all that is in it would be ignored.
+ */
+static int ignore_above_begin(struct ignore_filter *f)
+{
+	AUTO_CLOSE int top = open(f->top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *below = f->prefix;
+	int r = top < 0 ? -errno : 0;
+
+	f->levels[0].above = f->prefix;
+	if (r == 0)
+		r = ignore_filter_read(&f->levels[0].rules, top, ".git/info/exclude",
+				       &f->yours);
+	for (; r == 0 && *below; below = strchr(below, '/') + 1) {
+		struct ignore_level *l = &f->levels[f->n++];
+		AUTO_FREE char *path = NULL;
+
+		if (asprintf(&path, "%.*s.gitignore", (int)(below - f->prefix),
+			     f->prefix) < 0)
+			return -ENOMEM;
+		*l = (struct ignore_level){ .above = below };
+		r = ignore_filter_read(&l->rules, top, path, &f->yours);
+	}
+	if (r == -ENOMEM || !ignore_above_is_ignored(f))
+		return r == -ENOMEM ? r : 0;
+	while (f->n > 0)
+		ignore_filter_leave(f);
+	f->levels[f->n++] = (struct ignore_level){ .at = 0 };
+	return 0;
+}
+
 int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop)
 {
 	AUTO_STRV char **repositories = NULL;
@@ -41,6 +111,14 @@ int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop)
 				     .drop = drop,
 				     .n = 1 };
 	r = r < 0 ? r : git_named_read(w->project, repositories, &f->named);
+	if (r == 0)
+		r = git_top(w->project, &f->top);
+	if (r > 0) {
+		const char *below = w->project + strlen(f->top) + 1;
+
+		return asprintf(&f->prefix, "%s/", below) < 0 ? -ENOMEM
+							      : ignore_above_begin(f);
+	}
 	if (r < 0)
 		return r;
 	return ignore_filter_read(&f->levels[0].rules, w->project_fd, ".git/info/exclude",
@@ -52,6 +130,9 @@ void ignore_filter_done(struct ignore_filter *f)
 	while (f->n > 0)
 		ignore_filter_leave(f);
 	git_index_done(&f->index);
+	free(f->top);
+	free(f->prefix);
+	f->top = f->prefix = NULL;
 	git_named_done(&f->named);
 }
 
@@ -89,8 +170,7 @@ static bool ignore_filter_says(struct ignore_filter *f, bool own, const char *pa
 		const struct ignore_level *l = &f->levels[i];
 		const struct gitignore *rules = own && l->differs ? &l->own : &l->rules;
 		uint64_t *work = !own && l->differs ? &f->theirs : &f->yours;
-		int r = rules->n > 0 ? gitignore_match(rules, path + l->at, is_dir, work)
-				     : -1;
+		int r = ignore_level_match(l, rules, path, is_dir, work);
 
 		/* A pattern of the user that was not tried may be there for a key. */
 		if (f->yours == 0)
@@ -114,16 +194,23 @@ int ignore_filter_repository(struct ignore_filter *f, const char *path)
 
 bool ignore_filter_tracked(struct ignore_filter *f, const char *path)
 {
+	AUTO_FREE char *full = NULL;
+
 	if (!f->index_read) {
+		AUTO_CLOSE int top =
+			f->prefix ? open(f->top, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 		AUTO_FREE char *data = NULL;
 		size_t n, id_size = f->w->head && strlen(f->w->head) == 64 ? 32 : 20;
 
 		f->index_read = true;
-		if (work_file_read_at(f->w->project_fd, ".git/index", GIT_INDEX_MAX,
-				      &data, &n) == 0)
+		if (work_file_read_at(f->prefix ? top : f->w->project_fd, ".git/index",
+				      GIT_INDEX_MAX, &data, &n) == 0)
 			(void)git_index_parse(data, n, id_size, &f->index);
 	}
-	return git_index_has(&f->index, path);
+	if (!f->prefix)
+		return git_index_has(&f->index, path);
+	return asprintf(&full, "%s%s", f->prefix, path) < 0 ||
+	       git_index_has(&f->index, full);
 }
 
 /* --------------------------------------------------------------------- guards */

@@ -9,6 +9,7 @@
 #include "work/changes.h"
 #include "work/git_index.h"
 #include "work/git_named.h"
+#include "work/git_top.h"
 
 #define CHANGES_DEPTH_MAX 400
 
@@ -22,6 +23,8 @@ struct ignore_level {
 	struct gitignore own; /* the user's, if .differs; otherwise, they are the same */
 	bool differs;
 	size_t at; /* length of the directory's path, with the "/" */
+	/* Of a directory above the project: the project's path in it, with a "/". */
+	const char *above;
 };
 
 /*
@@ -34,7 +37,10 @@ struct ignore_filter {
 	/* What matching the patterns of the sandbox, and the user's, may still cost. */
 	uint64_t theirs, yours;
 	bool drop; /* the sandbox's .gitignore files do not count */
-	struct ignore_level levels[CHANGES_DEPTH_MAX + 2];
+	/* If the project is a part of a repository: its top, and the path there, "a/b/".
+	 */
+	char *top, *prefix;
+	struct ignore_level levels[CHANGES_DEPTH_MAX + 2 + GIT_TOP_ABOVE_MAX];
 	size_t n, n_differ;
 	bool index_read;
 	struct git_index index; /* of the user's repository */
@@ -42,7 +48,8 @@ struct ignore_filter {
 };
 
 /*
- * Read the patterns that hold for the whole repository. @drop: the sandbox's .gitignore
+ * Read the patterns that hold for the whole project, also those of directories above it
+ * up to the top of the repository. @drop: the sandbox's .gitignore
  * files do not count.
  */
 int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop);

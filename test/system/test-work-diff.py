@@ -378,5 +378,41 @@ def a_reader_that_stops_is_not_an_error():
         ok(out.startswith(b"diff --git a/big b/big\n"), out)
 
 
+@test
+@needs_root
+def a_project_can_be_a_part_of_a_repository():
+    def names(p, wid):
+        return [c["path"] for c in json.loads(p.warren("diff", wid, "--json").stdout)["changes"] if not c["ignored"]]
+
+    with project() as p:
+        p.put("a", b"1\n")
+        p.put("kept.o", b"1\n")
+        p.put("d/x", b"1\n")
+        p.sh("printf '*.o\\n/p/top.txt\\ntarget/\\n!p/d/shown.o\\n/other/p\\n' >.gitignore; git init -q; echo '*.mine' >.git/info/exclude; "
+             "git add -f p .gitignore; git commit -qm one", cwd=p.top)
+        wid = p.work("echo 2 >a; echo 2 >kept.o; for f in n.o top.txt d/top.txt d/shown.o k.mine; do echo 2 >$f; done; "
+                     "mkdir target; echo 2 >target/f", name="sub")
+        eq(names(p, wid), ["a", "d/shown.o", "d/top.txt", "kept.o"])
+        found = p.warren("diff", wid, "--patch")
+        ok(b"git apply '--directory=p'" in found.stderr, found)
+        p.sh("git apply --check --directory=p", data=found.stdout)
+        p.sh("git apply --directory=p", data=found.stdout)
+        eq((p.get("a"), p.get("d/shown.o")), (b"2\n", b"2\n"))
+        p.sh("git checkout -q .; rm d/shown.o d/top.txt")
+        p.warren("accept", wid)
+        eq(sorted(os.listdir(p.path)), ["a", "d", "kept.o"], "what is ignored is not accepted")
+        p.warren("accept", wid, "--ignored")
+        eq(sorted(os.listdir(p.path)), ["a", "d", "k.mine", "kept.o", "n.o", "target", "top.txt"])
+        # A control: in a repository that ignores the whole project, nothing is ignored.
+        p.sh("echo /p/ >.gitignore", cwd=p.top)
+        wid = p.work("echo 2 >new.o; echo 2 >b", name="none")
+        eq(names(p, wid), ["b", "new.o"])
+        p.sh("git init -q")  # and in its own repository, only that counts
+        p.sh("echo '*' >.gitignore", cwd=p.top)
+        found = p.warren("diff", wid, "--patch")
+        eq(found.stderr.count(b"--directory"), 0)
+        eq(names(p, wid), ["b", "new.o"])
+
+
 if __name__ == "__main__":
     sys.exit(run_tests())

@@ -486,6 +486,9 @@ def git_works_inside_and_a_worktree_is_explained(u):
     u.run("git", "worktree", "add", "-q", f"{u.dir}/tree")
     p = u.warren("work", f"{u.dir}/tree", "--", "true")
     ok(b"git does not work inside" in p.stderr, f"{p}")
+    os.mkdir(f"{u.project}/sub")
+    p = u.warren("work", f"{u.project}/sub", "--", "true")
+    ok(b"git does not work inside" in p.stderr and f"the repository at '{u.project}'".encode() in p.stderr, f"{p}")
 
 
 GIT = "git -c user.name=t -c user.email=t@example.org"

@@ -12,6 +12,7 @@
 #include "cli/work/pager.h"
 #include "cli/work/select.h"
 #include "cli/work/show.h"
+#include "work/git_top.h"
 
 struct diff_options {
 	bool stat, name_only, name_status, json, patch, ignored;
@@ -53,6 +54,18 @@ static const struct opt_conflict diff_conflicts[] = {
 };
 /* clang-format on */
 
+/* git takes the paths of a patch from the top of the repository, and skips others. */
+static void diff_say_directory(const struct work *w)
+{
+	AUTO_FREE char *top = NULL;
+
+	if (git_top(w->project, &top) > 0)
+		message_say("diff",
+			    "the project is a part of the repository at '%s': apply the "
+			    "patch with: git apply '--directory=%s'",
+			    top, w->project + strlen(top) + 1);
+}
+
 static int diff_print_patches(struct work *w, const struct changes *changes,
 			      const struct diff_options *o, struct buf *out,
 			      struct warren_error *err)
@@ -75,6 +88,8 @@ static int diff_print_patches(struct work *w, const struct changes *changes,
 	show_left_out(changes, o->patch, &left_out);
 	if (left_out.len && !o->ignored)
 		message_say("diff", "%s", left_out.data);
+	if (o->patch && out->len)
+		diff_say_directory(w);
 	return 0;
 }
 

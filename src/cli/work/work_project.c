@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/userdirs.h"
 #include "cli/command.h"
+#include "work/git_top.h"
 #include "work/hide.h"
 
 /* Is @path @dir, or below it? */
@@ -88,10 +89,17 @@ static void work_say_git(const char *project)
 	AUTO_CLOSE int dir = open(project, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	AUTO_CLOSE int fd =
 		openat(dir, ".git", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	AUTO_FREE char *top = NULL;
 	char text[4096];
 	struct stat st;
 	ssize_t n;
 
+	if (fd < 0 && git_top(project, &top) > 0)
+		message_say("work",
+			    "git does not work inside: the project is a part of the "
+			    "repository at '%s', which the command does not see; use "
+			    "that directory as the project if it needs git",
+			    top);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
 	n = read(fd, text, sizeof(text) - 1);
