@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hide.c - the layer that hides files, and the copy of a project without them */
+/* hide.c - the layer that hides files, and the copy of a project without them
+ */
 #include "work/hide.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include "os/tree_copy.h"
 #include "os/tree_remove.h"
 #include "work/files_internal.h"
+#include "work/git_named.h"
 #include "work/hide_internal.h"
 #include "work/work_internal.h"
 
@@ -22,7 +24,8 @@
 #define HIDE_REPOSITORIES      "repositories"
 #define HIDE_REPOSITORIES_MAX  ((size_t)4096)
 #define HIDE_REPOSITORIES_SIZE (HIDE_REPOSITORIES_MAX * PATH_MAX)
-/* Files in the directory of all works: what is remembered of a project, for 30 days. */
+/* Files in the directory of all works: what is remembered of a project, for 30
+ * days. */
 #define HIDE_MEMORY     ".scan-"
 #define HIDE_MEMORY_AGE ((time_t)30 * 24 * 3600)
 
@@ -43,9 +46,11 @@ void work_hidden_done(struct work_hidden *h)
 	hide_forget(&h->repositories, &h->n_repositories);
 }
 
-/* ------------------------------------------------------------------- the layer */
+/* ------------------------------------------------------------------- the layer
+ */
 
-/* A directory of the layer looks like that of the project, which it is merged with. */
+/* A directory of the layer looks like that of the project, which it is merged
+ * with. */
 static int hide_like(int from, int to)
 {
 	struct stat st;
@@ -189,7 +194,8 @@ static int hide_clean(int layer, int project, const char *path)
 	size_t n;
 	int r = work_file_read_at(project, path, CONFIG_SIZE_MAX, &text, &n);
 
-	if (r == -ENOENT)
+	/* Or it is on another mount, which the sandbox does not see. */
+	if (r == -ENOENT || r == -EXDEV)
 		return 0;
 	if (r < 0)
 		return r;
@@ -203,7 +209,8 @@ static int hide_clean(int layer, int project, const char *path)
 	return r < 0 ? r : 1;
 }
 
-/* -------------------------------------------------------------------- the copy */
+/* -------------------------------------------------------------------- the copy
+ */
 
 static int hide_copy(struct work *w, struct warren_error *err)
 {
@@ -274,6 +281,52 @@ static int hide_find(const struct work *w, const char *const *patterns,
 	return r;
 }
 
+static bool hide_has(const struct work_hidden *h, const char *path)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		size_t n = strlen(h->paths[i]);
+
+		if (strncmp(h->paths[i], path, n) == 0 && (!path[n] || path[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
+static void hide_unique(char **list, size_t *n)
+{
+	size_t out = 0;
+
+	if (*n > 0)
+		qsort(list, *n, sizeof(*list), hide_compare);
+	for (size_t i = 0; i < *n; i++)
+		if (out > 0 && strcmp(list[out - 1], list[i]) == 0)
+			free(list[i]);
+		else
+			list[out++] = list[i];
+	*n = out;
+}
+
+/* Files that git's configuration includes are configuration, too, wherever they
+ * are. */
+static int hide_included(const struct work *w, struct work_hidden *h)
+{
+	struct git_named named = { 0 };
+	AUTO_STRV char **repositories = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < h->n_repositories && i < HIDE_REPOSITORIES_MAX;
+	     i++)
+		r = strv_add(&repositories, h->repositories[i]);
+	r = r < 0 ? r : git_named_read(w->project, repositories, &named);
+	for (char **c = named.configs; r == 0 && c && *c; c++)
+		if (!hide_has(h, *c))
+			r = hide_add(&h->cleaned, &h->n_cleaned, *c);
+	git_named_done(&named);
+	hide_unique(h->cleaned, &h->n_cleaned);
+	hide_unique(h->paths, &h->n);
+	return r;
+}
+
 /* For the search for changes: it does not walk through the whole project. */
 static int hide_repositories_write(const struct work *w, const struct work_hidden *h)
 {
@@ -314,9 +367,10 @@ int work_hide(struct work *w, const char *const *patterns, struct work_hidden *r
 
 	if (r < 0)
 		return r;
-	r = hide_repositories_write(w, &h);
+	r = hide_included(w, &h);
+	r = r < 0 ? r : hide_repositories_write(w, &h);
 	if (r < 0)
-		return error_errno(err, -r, "write the list of repositories");
+		return error_errno(err, -r, "search for configuration of git");
 	if (layer < 0)
 		return error_errno(err, -layer, "open '%s/hide'", w->dir);
 	if (w->mode == WORK_COPY) {

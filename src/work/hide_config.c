@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "work/git_config.h"
 #include "work/hide_internal.h"
 
 struct config_cleaner {
@@ -212,8 +213,10 @@ static void config_one(struct config_cleaner *c, const char *line, size_t n)
 void git_config_clean(const char *text, size_t n, struct buf *out)
 {
 	struct config_cleaner c = { .out = out };
+	size_t mark = git_config_mark(text, n);
 
-	for (size_t at = 0; at < n;) {
+	buf_add(out, text, mark);
+	for (size_t at = mark; at < n;) {
 		size_t line = config_line(text + at, n - at);
 
 		config_one(&c, text + at, line);

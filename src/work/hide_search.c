@@ -24,6 +24,7 @@
 #include "base/gitignore.h"
 #include "os/mount.h"
 #include "work/files_internal.h"
+#include "work/git_config.h"
 #include "work/hide_internal.h"
 
 #define HIDE_DEPTH_MAX 400
@@ -242,6 +243,24 @@ static bool hide_matches(struct hide_search *s, const char *name, bool is_dir)
 
 static int hide_dir(struct hide_search *s);
 
+/* Could the file be a configuration, which another one includes, with any name? */
+static bool hide_is_config(const struct hide_search *s)
+{
+	AUTO_FREE char *text = NULL;
+	const char *name = NULL;
+	char first[4] = "";
+	struct stat st;
+	size_t n;
+	AUTO_CLOSE int dir = beneath_parent(s->project, s->path, &name);
+	AUTO_CLOSE int fd = dir < 0 ? -1 : beneath_file(dir, name, &st);
+
+	/* An index and other data are not read. */
+	return fd >= 0 && pread(fd, first, sizeof(first), 0) > 0 &&
+	       (isspace((unsigned char)first[0]) || memchr("#;[\xef", first[0], 4)) &&
+	       work_file_read(fd, HIDE_READ_MAX, &text, &n) == 0 &&
+	       git_config_is(text, n);
+}
+
 /*
  * A file of git's directory: credentials are hidden, and what has URLs is shown without
  * their passwords: the configuration, and copies that editors and tools have made of it.
@@ -253,7 +272,8 @@ static int hide_git_file(struct hide_search *s, const char *name, bool urls)
 	if (strcasestr(name, "credential") &&
 	    gitignore_match(&s->asked, s->path, false, &s->work) != 0)
 		return hide_add(&s->found->paths, &s->found->n, s->path);
-	if (urls || strncmp(name, "config", 6) == 0 || strcmp(name, "FETCH_HEAD") == 0)
+	if (urls || strncmp(name, "config", 6) == 0 || strcmp(name, "FETCH_HEAD") == 0 ||
+	    hide_is_config(s))
 		return hide_add(&s->found->cleaned, &s->found->n_cleaned, s->path);
 	return 0;
 }
@@ -284,7 +304,7 @@ static int hide_git_files(struct hide_search *s, bool urls)
 	return r < 0 ? r : 0;
 }
 
-/* git's directory: the configuration is of interest, also that of submodules. */
+/* git's directory: the configuration is of interest. */
 static int hide_git(struct hide_search *s)
 {
 	static const char *const old[] = { "remotes", "branches" };
@@ -301,7 +321,7 @@ static int hide_git(struct hide_search *s)
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
-static int hide_git_modules(struct hide_search *s)
+static int hide_git_below(struct hide_search *s)
 {
 	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
 	AUTO_CLOSE int dir = hide_open(s);
@@ -322,7 +342,7 @@ static int hide_git_modules(struct hide_search *s)
 			continue;
 		r = hide_git(s);
 		if (r == 0)
-			r = hide_git_modules(s);
+			r = hide_git_below(s);
 		hide_leave(s, length);
 	}
 	s->depth--;
@@ -360,21 +380,14 @@ static int hide_git_shared(struct hide_search *s)
 
 static int hide_repository(struct hide_search *s)
 {
-	static const char *const below[] = { "modules", "worktrees" };
-	const size_t length = s->length;
 	struct stat st;
 	int r = hide_git(s);
 
 	if (r == 0 && fstatat(s->project, s->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    S_ISDIR(st.st_mode) && hide_is_shared(&st, &s->own))
 		r = hide_git_shared(s);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(below); i++) {
-		if (hide_enter(s, below[i]) < 0)
-			continue;
-		r = hide_git_modules(s);
-		hide_leave(s, length);
-	}
-	return r;
+	/* Submodules, worktrees, and files that the configuration includes. */
+	return r < 0 ? r : hide_git_below(s);
 }
 
 /* The directory of the current path has, or is, a repository. */

@@ -245,6 +245,7 @@ TEST(credentials_in_the_configuration_of_git_are_removed)
 	cleans("URL: https://u:p@h/x\nPull: a:b\n", "URL: https://h/x\nPull: a:b\n");
 	cleans("https://u:p@h/x#main\n", "https://h/x#main\n");
 	cleans("[credential\n\thelper = x\n", "");
+	cleans("\xef\xbb\xbf[credential]\nhelper = x\n[a]\n", "\xef\xbb\xbf[a]\n");
 	cleans("x = \"https://u:p@h\"", "x = \"https://h\"");
 }
 
@@ -281,6 +282,32 @@ TEST(other_files_of_git_with_credentials_are_hidden_or_cleaned)
 	      "~.git/config.worktree|~.git/config~|~.git/modules/m/config.orig|~.git/remotes/o|");
 	shell("cd '%s/hide/.git' && for f in config~ config.bak config.worktree modules/m/config.orig remotes/o branches/b "
 	      "FETCH_HEAD; do grep -q z $f && ! grep -q 'token\\|:p' $f || exit 1; done",
+	      w->dir);
+	end();
+}
+
+TEST(included_configuration_is_cleaned_whatever_its_name)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	shell("cd p && git init -q . && rm -f .git/hooks/* && git init -q n && rm -f n/.git/hooks/* && "
+	      "mkdir -p .git/cfg d && C='[http]\\n\\textraheader = Basic z\\n\\tx = 1\\n' && "
+	      "for f in .git/extra.cfg .git/cfg/x .git/modules_cfg top.cfg d/deep n/inc not-included; do printf \"$C\" >$f; done && "
+	      "printf '\\357\\273\\277[credential]\\nx = 1\\n' >.git/mark && "
+	      "printf '#!/bin/sh\\n[ -n \"$token\" ]\\ntoken = 1\\n' >.git/hooks/pre-push && "
+	      "printf '[http]\\nx = 1\\n' >.git/harmless && "
+	      "git config include.path extra.cfg && git config --add include.path ../top.cfg && "
+	      "git config -f top.cfg include.path d/deep && git -C n config include.path ../inc && "
+	      "mv .git/config conf && git config -f conf a.token s && ln -s ../conf .git/config");
+	w = start();
+	STREQ(hide(w, NULL),
+	      "~.git/cfg/x|~.git/extra.cfg|~.git/mark|~.git/modules_cfg|~conf|"
+	      "~d/deep|~n/inc|~top.cfg|");
+	shell("cd '%s/hide' && for f in .git/extra.cfg .git/cfg/x .git/modules_cfg top.cfg d/deep n/inc; do "
+	      "grep -q 'x = 1' $f && ! grep -q Basic $f || exit 1; done && ! grep -q credential .git/mark && "
+	      "grep -q path conf && ! grep -q token conf",
 	      w->dir);
 	end();
 }
