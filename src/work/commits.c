@@ -523,8 +523,11 @@ static int commits_begin(struct commits *c, struct warren_error *err)
 	c->upper = upper < 0 ? upper : beneath_dir(upper, ".git", O_RDONLY);
 	if (git < 0 || c->upper < 0)
 		return error_set(err, ENOENT,
-				 git < 0 ? "the project has no git repository"
-					 : "the sandbox made no commits");
+				 git < 0 && c->upper >= 0
+					 ? "the project has no git repository, but the "
+					   "sandbox made one: accept it with --allow git"
+				 : git < 0 ? "the project has no git repository"
+					   : "the sandbox made no commits");
 	return commits_head(c, err);
 }
 

@@ -653,6 +653,36 @@ def commits_are_accepted_as_a_branch():
 
 @test
 @needs_root
+def repositories_are_accepted_as_a_whole_or_not_at_all():
+    git = "git -c safe.directory='*'"
+    make = f"{git} init -qb main; {git} add .; {git} commit -q --allow-empty -m one; echo x >.git/hooks/pre-push"
+    with project() as p:
+        p.put("a", b"1\n")
+        p.work(f"{make}; {git} init -q --bare bare; mkdir -p d/r; cd d/r; {make}", name="new")
+        ok(b"accept it with --allow git" in p.warren("accept", "new", "--as-commits", status=125).stderr, "a new repository")
+        ok(b"--allow git" in p.warren("accept", "new", status=125).stderr, "permission")
+        eq(os.listdir(p.path), ["a"])
+        p.warren("accept", "new", "--allow", "git")
+        eq((p.sh("git log --format=%s; git fsck --strict 2>/dev/null; git -C d/r log --format=%s; git -C bare rev-parse --is-bare-repository"),
+            p.get(".git/hooks/pre-push"), p.works()), (b"one\none\ntrue\n", b"x\n", []))
+    with project() as p:
+        p.put("a", b"1\n")
+        p.git()
+        p.work(f"{git} worktree add -q wt; {git} init -q ../made; {git} -C ../made commit -q --allow-empty -m one; "
+               f"{git} -c protocol.file.allow=always submodule --quiet add $PWD/../made sub; rm -rf ../made; {git} config a.b 1; echo 2 >c", name="linked")
+        rows = p.warren("diff", "linked", "--stat").stdout
+        for path in (b"wt/.git", b"sub/.git", b".git/worktrees/wt/gitdir", b".git/modules/sub/config"):
+            ok(re.search(b" A " + re.escape(path) + rb" .*\[a part of a new worktree or submodule is not accepted\]", rows), rows)
+        ok(b"repository .git/" in rows and b"[needs --as-commits]" in rows, rows)
+        found = p.warren("accept", "linked", "--allow", "git")
+        ok(b"add it in the project" in found.stderr, found)
+        eq((p.get("c"), os.path.exists(f"{p.path}/.gitmodules"), os.path.exists(f"{p.path}/wt/.git"), os.path.exists(f"{p.path}/.git/modules")),
+           (b"2\n", True, False, False))
+        p.sh("git fsck --strict 2>/dev/null; git config a.b; git worktree list")
+
+
+@test
+@needs_root
 def a_work_ends_when_its_commits_are_merged():
     git = "git -c safe.directory='*'"
     for merge, left in (("--ff-only", b"0 changes"), ("--no-ff", b"1 change")):

@@ -13,6 +13,22 @@ enum {
 	REPORT_MAX = 64 << 20
 };
 
+/* Is it listed on its own, but decided on with the new repository that it is in? */
+static bool decide_is_covered(const struct changes *changes, const struct change *c)
+{
+	if (c->tree || !(c->guard & GUARD_GIT))
+		return false;
+	for (size_t i = 0; i < changes->n; i++) {
+		const struct change *tree = &changes->v[i];
+		size_t n = strlen(tree->path);
+
+		if (show_is_new_repository(tree) &&
+		    strncmp(c->path, tree->path, n) == 0 && c->path[n] == '/')
+			return true;
+	}
+	return false;
+}
+
 int decide_all(const struct changes *changes, const struct accept_options *o,
 	       struct choose_items *ret, struct decide_left *ret_left,
 	       struct warren_error *err)
@@ -33,14 +49,19 @@ int decide_all(const struct changes *changes, const struct accept_options *o,
 		if (!change_is_set_id_only(c))
 			missing &= ~(unsigned)GUARD_SETID;
 
-		if (show_is_repository(c)) {
+		if (strcmp(c->path, ".git") == 0 && c->tree && c->old_mode) {
 			left.repository = true;
+		} else if (show_is_repository(c) && c->old_mode) {
+			left.guarded++;
+		} else if (show_is_linked(c)) {
+			left.guarded++;
+			left.linked = true;
 		} else if (c->ignored && !o->ignored) {
 			left.ignored += c->tree ? c->n_files : 1;
 		} else if (missing) {
 			left.guarded++;
 			left.guards |= missing;
-		} else {
+		} else if (!decide_is_covered(changes, c)) {
 			items.v[items.n++].change = c;
 		}
 	}
@@ -77,6 +98,10 @@ void decide_print_left(const struct decide *d, const struct decide_left *left)
 			    "the repository changed; to get its commits as a branch: "
 			    "warren accept %s --as-commits",
 			    id);
+	if (left->linked)
+		message_say(d->command,
+			    "a new worktree or submodule is not accepted, because its "
+			    "repository is in several places: add it in the project");
 }
 
 /* ------------------------------------------------------------------ accept */

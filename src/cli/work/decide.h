@@ -17,6 +17,7 @@ struct decide_left {
 	size_t guarded;                 /* needs a permission; or can never be accepted */
 	unsigned guards;                /* these permissions */
 	bool repository;                /* the repository (".git") changed */
+	bool linked;                    /* parts of a new worktree or submodule */
 	enum changes_patterns patterns; /* which decided what is ignored */
 };
 

@@ -44,7 +44,8 @@ static int review_find_commits(struct review *v, struct warren_error *err)
 
 	v->commits = false;
 	for (size_t i = 0; i < v->changes.n; i++)
-		repository |= show_is_repository(&v->changes.v[i]);
+		repository |= strcmp(v->changes.v[i].path, ".git") == 0 &&
+			      v->changes.v[i].old_mode;
 	if (!repository)
 		return 0;
 	r = changes_list(v->d.work, CHANGES_EXPAND, &all, err);
@@ -69,7 +70,8 @@ static int review_list(struct review *v, unsigned flags, struct warren_error *er
 	for (size_t i = 0; i < v->changes.n; i++)
 		v->ignored |= v->changes.v[i].ignored;
 	for (size_t i = 0; i < v->changes.n; i++)
-		if (!show_is_repository(&v->changes.v[i]) || v->commits)
+		if (!show_is_repository(&v->changes.v[i]) || v->commits ||
+		    show_is_new_repository(&v->changes.v[i]))
 			return 1;
 	return v->changes.n_skipped > 0;
 }

@@ -50,6 +50,27 @@ bool show_is_repository(const struct change *c)
 	       (n == 4 || c->path[n - 5] == '/');
 }
 
+bool show_is_new_repository(const struct change *c)
+{
+	return c->tree && !c->ignored && (c->guard & GUARD_GIT) && !c->old_mode;
+}
+
+bool show_is_linked(const struct change *c)
+{
+	static const char *const below[] = { ".git/worktrees/", ".git/modules/" };
+	const char *slash = strrchr(c->path, '/');
+
+	if (c->tree || c->old_mode || !(c->guard & GUARD_GIT))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(below); i++) {
+		const char *at = strstr(c->path, below[i]);
+
+		if (at && (at == c->path || at[-1] == '/'))
+			return true;
+	}
+	return S_ISREG(c->new_mode) && strcmp(slash ? slash + 1 : c->path, ".git") == 0;
+}
+
 static bool show_has_contents(mode_t mode)
 {
 	return S_ISREG(mode) || S_ISLNK(mode);
@@ -250,9 +271,27 @@ static void show_graph(const struct change *c, size_t most, size_t room,
 		   colors ? colors->reset : "", out);
 }
 
+/* Why a change cannot be accepted like others; NULL: it can be, with its permissions. */
+static const char *show_other_way(const struct change *c)
+{
+	if (show_is_linked(c))
+		return "a part of a new worktree or submodule is not accepted";
+	if (!show_is_repository(c) || show_is_new_repository(c))
+		return NULL;
+	return strcmp(c->path, ".git") == 0
+		       ? "needs --as-commits"
+		       : "the commits of a repository in the project are not accepted";
+}
+
 /* What is special about a change, after its row. */
 static void show_notes(const struct change *c, struct buf *out)
 {
+	const char *other = show_other_way(c);
+
+	if (other) {
+		buf_printf(out, " [%s]", other);
+		return;
+	}
 	for (unsigned bit = 1; bit <= GUARD_HIDDEN; bit *= 2)
 		if ((c->guard & bit) && bit == GUARD_DEVICE)
 			buf_puts(out, " [can never be accepted]");
@@ -389,7 +428,7 @@ static size_t show_name_width(const struct changes *changes, unsigned width)
 /* A directory, or a file, that is not part of the review. */
 static void show_one_line(const struct change *c, struct buf *out)
 {
-	buf_puts(out, show_is_repository(c) ? " repository " : " ignored ");
+	buf_puts(out, c->ignored ? " ignored " : " repository ");
 	show_path(c->path, out);
 	if (c->tree)
 		buf_printf(out, "/ (%zu %s)", c->n_files,

@@ -21,6 +21,13 @@ bool show_in_diff(const struct change *c);
 bool show_in_patch(const struct change *c);
 /* Return whether this is the directory of a repository (".git"). */
 bool show_is_repository(const struct change *c);
+/* Return whether this is the directory of a repository that the project does not have. */
+bool show_is_new_repository(const struct change *c);
+/*
+ * Return whether this is a file of a new worktree or submodule. Its repository is in
+ * several places, so that no part of it is of use alone.
+ */
+bool show_is_linked(const struct change *c);
 
 /* Append the difference of a change as `git diff` shows it. */
 int show_patch(struct work *w, const struct change *c, const struct unified_options *o,
