@@ -528,44 +528,6 @@ TEST(ignored_directories_are_accepted_as_a_whole)
 	end();
 }
 
-/* Otherwise, they would be left after each decision. */
-TEST(equal_files_do_not_count_as_changes_of_a_directory)
-{
-	static const char *const how[] = { "accepted", "rejected", "neither" };
-
-	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
-	for (size_t i = 0; i < ARRAY_SIZE(how); i++) {
-		AUTO_CHANGES struct changes c = { 0 };
-		AUTO_WORK struct work *w = NULL;
-
-		begin();
-		git("init -q -b main . && echo build/ >.gitignore && git add . && "
-		    "git commit -qm one && mkdir build && echo 1 >build/a && echo 1 >build/b "
-		    "&& ln -s a build/l && git branch side");
-		w = start();
-		inside(w,
-		       "touch build/a; ln -sf a build/l; cp .git/refs/heads/side x; "
-		       "cp x .git/refs/heads/side; rm x; "
-		       "%s",
-		       i < 2 ? "echo 2 >build/b; echo 1 >.git/refs/heads/new" : "true");
-		EQ(changes_list(w, 0, &c, &err), 0);
-		EQ(c.n, i < 2 ? 2 : 0);
-		if (i < 2) {
-			EQ(c.v[0].n_files, 1); /* a control: others do */
-			EQ(c.v[1].n_files, 1);
-			if (i == 0)
-				EQ(decide(w, "build", 0,
-					  &(struct accept_options){ .ignored = true }),
-				   0);
-			EQ(decide(w, i == 0 ? ".git" : ".git build", 0, NULL), 0);
-		}
-		changes_done(&c);
-		EQ(changes_list(w, 0, &c, &err), 0);
-		EQ(c.n, 0);
-		end();
-	}
-}
-
 TEST(only_what_is_in_a_directory_is_accepted_with_it)
 {
 	AUTO_WORK struct work *w = NULL;
