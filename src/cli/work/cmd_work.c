@@ -35,6 +35,7 @@ struct work_job {
 	struct mount_list mounts; /* borrows its strings */
 	char *source, *writes;    /* directories of the work */
 	char *hide;
+	struct git_identity git;
 	char *identity; /* a file that is removed at the end */
 	struct work_hidden hidden;
 	const char **layers; /* over the project: the hidden files first */
@@ -361,8 +362,9 @@ static int work_job_mounts(struct work_job *job, struct warren_error *err)
 	const struct run_options *o = &job->options.run;
 	struct mount_list *list = &job->mounts;
 
-	int r = git_identity_write(job->project, job->work ? job->work->dir : "/tmp",
-				   &job->identity, err);
+	int r = git_identity_write(&job->git, job->project,
+				   job->work ? job->work->dir : "/tmp", &job->identity,
+				   err);
 
 	if (r < 0)
 		return r;
@@ -512,6 +514,8 @@ static int work_job_run(struct work_job *job)
 
 	work_job_say_at_signal(job);
 	work_signals_begin();
+	if (!o->resume) /* otherwise, the project is not known yet */
+		git_identity_ask(&job->git, job->project);
 	r = work_job_begin(job, &err);
 	if (r == 0 && o->resume)
 		work_job_say_at_signal(job);
@@ -546,6 +550,8 @@ static int work_job_run(struct work_job *job)
 
 static void work_job_done(struct work_job *job)
 {
+	git_identity_done(&job->git);
+	work_job_forget_identity(job);
 	setup_ready_done(&job->ready);
 	free(job->starts);
 	free(job->start_argv);

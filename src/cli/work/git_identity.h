@@ -10,6 +10,8 @@
 #ifndef CLI_WORK_GIT_IDENTITY_H
 #define CLI_WORK_GIT_IDENTITY_H
 
+#include <sys/types.h>
+
 #include "base/error.h"
 #include "base/macro.h"
 
@@ -17,13 +19,26 @@
 /* The variable that makes git read it. */
 #define GIT_IDENTITY_ENV "GIT_CONFIG_SYSTEM=" GIT_IDENTITY_TARGET
 
+/* The question to git, which takes a while; zeroed: it was not asked yet. */
+struct git_identity {
+	pid_t pid;
+	int out;
+};
+
 /*
- * Write a file of configuration with the name and address that git of the user has in the
- * directory @project; without git, or if it has none, "warren" and "warren@localhost".
+ * Ask git which name and address it has in the directory @project. git can start no
+ * process, because the project's configuration may be hostile.
+ */
+void git_identity_ask(struct git_identity *i, const char *project);
+/*
+ * Write a file of configuration with the answer, asking first if that has not happened;
+ * without git, or if it has no name and address, with "warren" and "warren@localhost".
  * The file, to be mounted at GIT_IDENTITY_TARGET, is in the directory @dir; the caller
  * removes it.
  */
-int git_identity_write(const char *project, const char *dir, char **ret_path,
-		       struct warren_error *err) MUST_CHECK;
+int git_identity_write(struct git_identity *i, const char *project, const char *dir,
+		       char **ret_path, struct warren_error *err) MUST_CHECK;
+/* End the question, if the answer is not needed. */
+void git_identity_done(struct git_identity *i);
 
 #endif /* CLI_WORK_GIT_IDENTITY_H */
