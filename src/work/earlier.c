@@ -95,7 +95,8 @@ static struct work_earlier *earlier_load(struct work *w)
 	at = e->text;
 	while (r == 0 && (r = record_next(&at, e->text + n, &key, &path)) > 0)
 		r = earlier_add(e, &cap, key, path);
-	qsort(e->v, e->n, sizeof(*e->v), earlier_compare);
+	if (e->n > 0)
+		qsort(e->v, e->n, sizeof(*e->v), earlier_compare);
 	if (r < 0) {
 		earlier_free(e);
 		w->earlier = NULL;

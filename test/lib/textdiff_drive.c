@@ -88,7 +88,8 @@ static void drive_diff(const char *old_dir, const char *new_dir)
 		read_side(new_dir, to, &b, &new);
 		if (unified_write(&out, &a, &b, &o, &e) < 0)
 			errx(1, "%s", e.msg);
-		(void)fwrite(out.data, 1, out.len, stdout);
+		if (out.len)
+			(void)fwrite(out.data, 1, out.len, stdout);
 	}
 }
 
@@ -116,7 +117,8 @@ static void drive_merge(void)
 			errx(1, "%s", e.msg);
 		(void)next_word(path, sizeof(path));
 		f = fopen(path, "we");
-		if (!f || fwrite(out.data, 1, out.len, f) != out.len || fclose(f))
+		if (!f || (out.len && fwrite(out.data, 1, out.len, f) != out.len) ||
+		    fclose(f))
 			err(1, "%s", path);
 		(void)printf("%zu\n", conflicts);
 		for (size_t i = 0; i < 3; i++)

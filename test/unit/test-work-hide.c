@@ -26,7 +26,8 @@ static const char *hide(struct work *w, const char *const *patterns)
 	hidden[0] = '\0';
 	for (size_t i = 0; i < h.n; i++)
 		n += (size_t)snprintf(hidden + n, sizeof(hidden) - n, "%s|", h.paths[i]);
-	qsort(h.cleaned, h.n_cleaned, sizeof(*h.cleaned), cleaned_compare);
+	if (h.n_cleaned)
+		qsort(h.cleaned, h.n_cleaned, sizeof(*h.cleaned), cleaned_compare);
 	for (size_t i = 0; i < h.n_cleaned; i++)
 		n += (size_t)snprintf(hidden + n, sizeof(hidden) - n, "~%s|",
 				      h.cleaned[i]);
