@@ -469,10 +469,10 @@ static int commits_update(struct commits *c, struct warren_error *err)
 {
 	AUTO_FREE char *ref = NULL, *old = NULL, *type = NULL;
 	const char *const kind[] = { "cat-file", "-t", c->result.commit, NULL };
-	const char *argv[] = {
-		"update-ref", "-m", "warren: accept commits", NULL, c->result.commit,
-		NULL,         NULL
-	};
+	const char *argv[] = { "update-ref", "--no-deref",
+			       "-m",         "warren: accept commits",
+			       NULL,         c->result.commit,
+			       NULL,         NULL };
 	int r;
 
 	if (asprintf(&ref, "refs/heads/%s", c->result.branch) < 0)
@@ -487,10 +487,10 @@ static int commits_update(struct commits *c, struct warren_error *err)
 		r = commits_check_branch(c, ref, &old, err);
 	if (r < 0)
 		return r;
-	argv[3] = ref;
-	argv[5] = old ? old : "";
+	argv[4] = ref;
+	argv[6] = old ? old : "";
 	if (!old)
-		argv[5] =
+		argv[6] =
 			strlen(c->result.commit) == 64
 				? "0000000000000000000000000000000000000000000000000000000000000000"
 				: "0000000000000000000000000000000000000000";
@@ -542,6 +542,7 @@ int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret
 	if (r == 0 &&
 	    asprintf(&c.result.branch, "warren/%s", w->name ? w->name : w->id) < 0)
 		r = error_errno(err, ENOMEM, "accept commits");
+	r = r < 0 ? r : commits_check_links(w, c.result.branch, err);
 	r = r < 0 ? r : commits_make_repository(&c, err);
 	r = r < 0 ? r : commits_index_packs(&c, err);
 	r = r < 0 ? r : commits_transfer(&c, err);

@@ -13,4 +13,11 @@
 int commits_check_hidden(const struct work *w, const char *commit,
 			 struct warren_error *err) MUST_CHECK;
 
+/*
+ * Check that git writes the branch @branch, its log and objects in the project's
+ * repository, and not where a link leads. -EPERM: it would not.
+ */
+int commits_check_links(const struct work *w, const char *branch,
+			struct warren_error *err) MUST_CHECK;
+
 #endif /* WORK_COMMITS_INTERNAL_H */

@@ -68,6 +68,8 @@ const char *git_program(void)
 	return git_programs[0];
 }
 
+#define GIT_SECONDS 900
+
 /* A small pack can ask for much memory and time. */
 static const struct {
 	__rlimit_resource_t resource;
@@ -106,6 +108,8 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	sig_reset();
+	/* A pipe in place of a file has no end, and takes no processor time. */
+	(void)alarm(GIT_SECONDS);
 	if (null < 0 || dup2(c->in < 0 ? null : c->in, 0) < 0 || dup2(c->out, 1) < 0 ||
 	    dup2(null, 2) < 0 || dir < 0 || fchdir(dir) < 0 || fstat(dir, &st) < 0 ||
 	    git_limit() < 0)

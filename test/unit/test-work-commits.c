@@ -260,6 +260,38 @@ TEST(damaged_commits_are_refused)
 	       -EBADMSG);
 }
 
+TEST(links_in_the_repository_lead_git_nowhere)
+{
+	static const char *const how[] = {
+		"mkdir -p .git/logs/refs/heads/warren && ln -s $T/victim .git/logs/refs/heads/warren/fix",
+		"mkdir -p .git/logs/refs/heads && ln -s $T/dir .git/logs/refs/heads/warren",
+		"rm -rf .git/logs && ln -s $T/dir .git/logs",
+		"ln -s $T/dir .git/refs/heads/warren",
+		"mkdir -p .git/refs/heads/warren && ln -s $T/victim .git/refs/heads/warren/fix.lock",
+		"mkdir -p .git/refs/heads/warren && echo 'ref: refs/heads/main' >.git/refs/heads/warren/fix",
+		"rmdir .git/objects/pack && ln -s $T/dir .git/objects/pack",
+		"rm -f .git/packed-refs && ln -s $T/victim .git/packed-refs",
+		"git init -q $T/dir && echo $T/dir/.git >.git/commondir",
+	};
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	for (size_t i = 0; i <= ARRAY_SIZE(how); i++) {
+		AUTO_WORK struct work *w = prepare("fix");
+		AUTO_COMMITS struct work_commits c = { 0 };
+		bool last = i == ARRAY_SIZE(how); /* a control: without a link */
+
+		shell("mkdir dir && echo mine >victim");
+		inside(w, "echo 2 >a; " GIT "commit -qam two");
+		if (!last)
+			shell("export T=$PWD; cd p && %s", how[i]);
+		shell("find dir victim p/.git/refs/heads/main -type f -exec cat {} + >before");
+		if (work_commits_accept(w, 0, &c, &err) != (last ? 0 : -EPERM))
+			TAP_FAIL("%s: %s", last ? "no link" : how[i], err.msg);
+		shell("find dir victim p/.git/refs/heads/main -type f -exec cat {} + | cmp - before");
+		end();
+	}
+}
+
 /* Run a Python program in git's place, which can start no process; returns its output. */
 static const char *in_git(const struct work *w, bool hostile, const char *script)
 {

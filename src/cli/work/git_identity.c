@@ -19,7 +19,8 @@
 #include "os/sig.h"
 #include "work/git_run.h"
 
-#define IDENTITY_MAX 4096
+#define IDENTITY_MAX     4096
+#define IDENTITY_SECONDS 3
 
 /* Only in the child. It fails if the user has configured no name or no address. */
 _Noreturn static void identity_exec(const char *project, int out)
@@ -28,6 +29,8 @@ _Noreturn static void identity_exec(const char *project, int out)
 	struct warren_error ignored;
 
 	sig_reset();
+	/* A configuration may include a pipe, which has no end. */
+	(void)alarm(IDENTITY_SECONDS);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0 ||
 	    chdir(project) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    seccomp_load_no_child(&ignored) < 0)

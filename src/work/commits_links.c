@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * commits_links.c - git must write only to the repository of the project
+ *
+ * The repository may come from an attacker: git follows links in it, and the file
+ * `commondir` and a reference to another one lead it elsewhere, too. So nothing of what
+ * it writes for a new branch may be one. git appends to a log that exists even if it
+ * keeps no logs, and the name that it writes there is that of the repository's
+ * configuration.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "work/commits_internal.h"
+#include "work/files_internal.h"
+
+#define LINKS_REF_MAX 4096
+
+/* Below .git; with %s, the name of the branch comes there. Parents are checked, too. */
+static const char *const links_written[] = {
+	"objects/pack",
+	"objects/info",
+	"packed-refs",
+	"packed-refs.lock",
+	"refs/heads/%s",
+	"refs/heads/%s.lock",
+	"logs/HEAD",
+	"logs/refs/heads/%s",
+	"logs/refs/heads/%s.lock",
+	"HEAD",
+	"HEAD.lock",
+	"shallow",
+	"reftable/tables.list",
+	"reftable/tables.list.lock",
+};
+
+static int links_refuse(const char *path, const char *why, struct warren_error *err)
+{
+	return error_set(err, EPERM,
+			 "'.git/%s' %s, so git could change something outside the "
+			 "project: no commits were accepted",
+			 path, why);
+}
+
+static int links_check(int git, const char *path, struct warren_error *err)
+{
+	struct stat st;
+	int r = beneath_stat(git, path, &st);
+
+	if (r == -ELOOP || r == -EXDEV || (r == 0 && S_ISLNK(st.st_mode)))
+		return links_refuse(path, "is a link, or in a directory that is one",
+				    err);
+	/* Also if the directory is a link, or if there is a branch of its name. */
+	if (r == -ENOTDIR)
+		return links_refuse(path, "is below something that is not a directory",
+				    err);
+	return r < 0 && r != -ENOENT ? error_errno(err, -r, "check '.git/%s'", path) : 0;
+}
+
+int commits_check_links(const struct work *w, const char *branch,
+			struct warren_error *err)
+{
+	AUTO_CLOSE int git = beneath_dir(w->project_fd, ".git", O_PATH);
+	AUTO_FREE char *ref = NULL;
+	char path[512];
+	struct stat st;
+	size_t n;
+
+	if (git < 0)
+		return error_errno(err, -git, "open '.git'");
+	if (beneath_stat(git, "commondir", &st) == 0)
+		return links_refuse("commondir", "names another repository", err);
+	for (size_t i = 0; i < ARRAY_SIZE(links_written); i++) {
+		const char *mark = strstr(links_written[i], "%s");
+		int r;
+
+		(void)snprintf(path, sizeof(path), "%.*s%s%s",
+			       mark ? (int)(mark - links_written[i])
+				    : (int)strlen(links_written[i]),
+			       links_written[i], mark ? branch : "",
+			       mark ? mark + 2 : "");
+		r = links_check(git, path, err);
+		if (r < 0)
+			return r;
+	}
+	(void)snprintf(path, sizeof(path), "refs/heads/%s", branch);
+	if (work_file_read_at(git, path, LINKS_REF_MAX, &ref, &n) == 0 &&
+	    strncmp(ref, "ref:", 4) == 0)
+		return links_refuse(path, "refers to another branch", err);
+	return 0;
+}
