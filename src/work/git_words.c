@@ -222,29 +222,6 @@ static enum words_kind words_kind_of(const char *word)
 
 /* ---------------------------------------------------------- the words of a command */
 
-/* The name of a command, or what may be before it. */
-static void words_name(struct words *s, char *word)
-{
-	size_t assigned = words_assigns(word);
-	bool relative = word[0] != '/' && strchr(word, '/');
-
-	if (assigned) {
-		words_note_list(s, word, assigned, word + assigned + 1);
-		return;
-	}
-	/* An option of a wrapper. */
-	if (word[0] == '-') {
-		(void)words_note(s, word, false);
-		return;
-	}
-	s->kind = words_kind_of(word);
-	s->isolated = false;
-	s->inside = s->kind != WORDS_WRAPPER;
-	if (s->kind == WORDS_RUNNER || (s->lost && relative) ||
-	    !words_note(s, word, false))
-		words_unclear(s);
-}
-
 static void words_go(struct words *s, const char *word)
 {
 	if (word[strcspn(word, MARKS)] || strcmp(word, "-") == 0) {
@@ -323,6 +300,40 @@ static int words_value(struct words *s, char *word)
 	return r;
 }
 
+/* NAME=value: paths, or a command (GIT_EDITOR="t/x.sh -w"). */
+static int words_assign(struct words *s, char *word, size_t n)
+{
+	char *value = word + n + 1;
+	/* LESSOPEN="|-t/x.sh %s" */
+	bool pipe = value[0] == '|';
+
+	words_note_list(s, word, n, value);
+	value += pipe ? strspn(value, "|-") : 0;
+	return pipe || strpbrk(value, " \t\n\"'") ? words_value(s, value) : 0;
+}
+
+/* The name of a command, or what may be before it. */
+static int words_name(struct words *s, char *word)
+{
+	size_t assigned = words_assigns(word);
+	bool relative = word[0] != '/' && strchr(word, '/');
+
+	if (assigned)
+		return words_assign(s, word, assigned);
+	/* An option of a wrapper. */
+	if (word[0] == '-') {
+		(void)words_note(s, word, false);
+		return 0;
+	}
+	s->kind = words_kind_of(word);
+	s->isolated = false;
+	s->inside = s->kind != WORDS_WRAPPER;
+	if (s->kind == WORDS_RUNNER || (s->lost && relative) ||
+	    !words_note(s, word, false))
+		words_unclear(s);
+	return 0;
+}
+
 static int words_argument(struct words *s, char *word)
 {
 	size_t assigned = words_assigns(word);
@@ -339,10 +350,8 @@ static int words_argument(struct words *s, char *word)
 	if (s->lost && words_executes(s->kind) && word[0] != '-' && word[0] != '/')
 		words_unclear(s);
 	/* export PATH=t:$PATH */
-	if (assigned && s->kind == WORDS_HARMLESS) {
-		words_note_list(s, word, assigned, word + assigned + 1);
-		return 0;
-	}
+	if (assigned && s->kind == WORDS_HARMLESS)
+		return words_assign(s, word, assigned);
 	/* --exec-path=t, -c alias.x=!t/x.sh, -ft/x.awk */
 	if (value && value[1])
 		r = words_value(s, value + 1 + (value[1] == '!'));
@@ -374,7 +383,7 @@ static int words_finish(struct words *s, char next)
 	else if (s->inside)
 		r = words_argument(s, word);
 	else if (next != ')' || s->parens > 0) /* otherwise, a pattern of "case" */
-		words_name(s, word);
+		r = words_name(s, word);
 	s->redirects = false;
 	s->word.len = 0;
 	return r;
@@ -396,14 +405,31 @@ static void words_mark(struct words *s, char mark)
 /* Does git, or the user's session, set the variable to something that is not a script? */
 static bool words_is_given(const char *name, size_t n)
 {
-	static const char *const given[] = { "ARG",     "ARGS",    "BACKUP",   "BASE",
-					     "COLUMNS", "DISPLAY", "EDITOR",   "FILENAME",
-					     "LINES",   "LOCAL",   "LOGNAME",  "MERGED",
-					     "PAGER",   "REMOTE",  "REVISION", "SHELL",
-					     "TERM",    "USER",    "VISUAL" };
+	/* Others of git, such as GIT_PREFIX, are paths, or may be empty. */
+	static const char *const given[] = { "GIT_AUTHOR_NAME",
+					     "GIT_AUTHOR_EMAIL",
+					     "GIT_COMMITTER_NAME",
+					     "GIT_COMMITTER_EMAIL",
+					     "ARG",
+					     "ARGS",
+					     "BACKUP",
+					     "BASE",
+					     "COLUMNS",
+					     "DISPLAY",
+					     "EDITOR",
+					     "FILENAME",
+					     "LINES",
+					     "LOCAL",
+					     "LOGNAME",
+					     "MERGED",
+					     "PAGER",
+					     "REMOTE",
+					     "REVISION",
+					     "SHELL",
+					     "TERM",
+					     "USER",
+					     "VISUAL" };
 
-	if (n > 4 && memcmp(name, "GIT_", 4) == 0)
-		return true;
 	if (n > 1 && name[0] == '#')
 		return true;
 	if (n == 1 && strchr("0123456789@*#?$!-", name[0]))
