@@ -247,8 +247,8 @@ static const struct {
 	{ "maven", inputs_maven },     { "composer", inputs_php },
 };
 
-int setup_inputs_row(int project_fd, const struct detect_row *row, const char *dir,
-		     struct setup_step *s, struct warren_error *err)
+static int inputs_of_row(int project_fd, const struct detect_row *row, const char *dir,
+			 struct setup_step *s, struct warren_error *err)
 {
 	if (strcmp(row->name, "pip") == 0)
 		return row->text ? inputs_python(project_fd, row, dir, s, err)
@@ -257,6 +257,14 @@ int setup_inputs_row(int project_fd, const struct detect_row *row, const char *d
 		if (strcmp(row->name, inputs_table[i].name) == 0)
 			return inputs_table[i].add(project_fd, row, dir, s, err);
 	return inputs_code(project_fd, row, dir, s, err);
+}
+
+int setup_inputs_row(int project_fd, const struct detect_row *row, const char *dir,
+		     struct setup_step *s, struct warren_error *err)
+{
+	int r = inputs_of_row(project_fd, row, dir, s, err);
+
+	return r < 0 ? r : setup_inputs_config(project_fd, dir, s, err);
 }
 
 int setup_inputs_command(int project_fd, struct setup_step *s, struct warren_error *err)

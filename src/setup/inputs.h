@@ -18,6 +18,9 @@
 /* Add to @s what the step of @row reads because of the manifests in @dir. */
 int setup_inputs_row(int project_fd, const struct detect_row *row, const char *dir,
 		     struct setup_step *s, struct warren_error *err) MUST_CHECK;
+/* The configuration of tools in @dir and in the directories above it. */
+int setup_inputs_config(int project_fd, const char *dir, struct setup_step *s,
+			struct warren_error *err) MUST_CHECK;
 /* The same for a written command: one of the table's titles, or code that reads all. */
 int setup_inputs_command(int project_fd, struct setup_step *s,
 			 struct warren_error *err) MUST_CHECK;

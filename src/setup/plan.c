@@ -218,7 +218,7 @@ int setup_plan_make(int project_fd, const struct setup_options *o, struct setup_
 /* --------------------------------------------------------------------- key */
 
 /* The version of the format: bump it when the steps' environment changes. */
-#define KEY_VERSION "warren setup 5"
+#define KEY_VERSION "warren setup 6"
 
 static void key_add_text(struct sha256 *h, const char *text)
 {

@@ -57,6 +57,26 @@ def manifests_are_recognised():
 
 
 @test
+def configuration_of_tools_counts_also_above_the_manifest():
+    manifests = {"a/c/Cargo.toml": "[package]\nname = \"c\"\n", "a/c/Cargo.lock": ""}
+    for name, plain, naming in ((".cargo/config.toml", "[net]\noffline = true\n", "[build]\nrustc-wrapper = './w.sh'\n"),
+                                ("rust-toolchain.toml", "[toolchain]\nchannel = 'stable'\n", "[toolchain]\npath = 't'\n"),
+                                (".npmrc", "save-exact=true\n", "node-options=--require ./x.js\n"),
+                                (".yarnrc", "lastUpdateCheck 1\n", "yarn-path './x.js'\n"),
+                                (".mvn/jvm.config", None, "-javaagent:x.jar\n")):
+        for where in ("a/c", "a", ""):
+            path = f"{where}/{name}".lstrip("/")
+            for text, all_count in ((plain, False), (naming, True)):
+                if text is None:
+                    continue
+                with scratch() as d:
+                    put(d, {**manifests, path: text, f"b/{name}": naming})
+                    (step,) = detect(d)["steps"]
+                    eq((path in step["files"], bool(step["reads_all"])), (True, all_count), f"{path}: {text}: {step}")
+                    ok(f"b/{name}" not in step["files"], "another directory does not count")
+
+
+@test
 def without_manifests_there_is_nothing_to_do():
     with scratch() as d:
         eq((titles(detect(d)), detect(d)["source"]), ([], "none"))
