@@ -141,6 +141,7 @@ def copies_start_the_command_of_their_template():
     eq(status, 400, refused)  # only this API writes such labels
     for i in (*ids, made["sandboxID"], box["sandboxID"]):
         eq(w().e2b("DELETE", f"/sandboxes/{i}")[0], 204)
+    eq(w().e2b("DELETE", f"/templates/{snapshot['snapshotID']}")[0], 204)
     until(lambda: not runs("sleep 100789"), "the end of the commands")
 
 
@@ -417,8 +418,9 @@ def nothing_is_left_of_deleted_templates():
     for secret in (w().key_of(), w().key_of("other")):
         for template in w().e2b("GET", "/templates", secret=secret)[1]:
             eq(w().e2b("DELETE", f"/templates/{template['templateID']}", secret=secret)[0], 204)
+    left = "SELECT (SELECT json_group_array(id || ' ' || state) FROM snapshots) || (SELECT json_group_array(id || ' ' || state) FROM template_builds)"
     until(lambda: w().value("SELECT (SELECT count(*) FROM snapshots) + (SELECT count(*) FROM template_builds)") == 0,
-          "the end of their files", seconds=120)  # removed one after the other
+          lambda: f"the end of their files: {w().value(left)}", seconds=60)  # removed one after the other
     eq([x["sandboxID"] for x in w().e2b("GET", "/v2/sandboxes")[1]], [])
 
 

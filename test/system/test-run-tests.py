@@ -132,7 +132,7 @@ def an_interrupted_test_run_leaves_nothing_behind():
 def only_the_points_that_failed_are_run_again_if_that_takes_long():
     for name, env, last, runs, options in (
             ("long", {}, "3 passed, 0 failed, 1 skipped", ["[]", "['fails']"], {}),
-            ("short", {}, "3 passed, 0 failed, 1 skipped", ["[]", "[]"], {"LONG": 60}),
+            ("short", {}, "3 passed, 0 failed, 1 skipped", ["[]", "[]"], {"LONG": 300}),
             ("deaf", {}, "3 passed, 0 failed, 1 skipped", ["[]", "[]"], {}),
             ("hopeless", {"hopeless": "1"}, "2 passed, 1 failed, 1 skipped",
              ["[]", "['fails', 'always_fails']", "['always_fails']"], {})):
