@@ -121,7 +121,7 @@ static void finish_drop_dir(const struct work *w, int upper, const struct op *op
  */
 static int finish_drop_dirs(const struct work *w, const struct ops *ops)
 {
-	AUTO_FREE const struct op **dirs = calloc(ops->n + 1, sizeof(*dirs));
+	AUTO_FREE const struct op **dirs = calloc(ops->n + 1, sizeof(struct op *));
 	AUTO_CLOSE int upper = changes_upper(w);
 	size_t n = 0;
 

@@ -21,7 +21,10 @@ static char *config_copy(const char *text, size_t n)
 	for (size_t i = git_config_mark(text, n); copy && i < n; i++) {
 		if (text[i] == '\r' && i + 1 < n && text[i + 1] == '\n')
 			continue;
-		copy[len++] = text[i] ? text[i] : ' ';
+		copy[len] = text[i];
+		if (!copy[len])
+			copy[len] = ' ';
+		len++;
 	}
 	if (copy)
 		copy[len] = '\0';

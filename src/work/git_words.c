@@ -462,8 +462,10 @@ static const char *words_closed(const char *at, const char *end, char open, char
 	for (; at < end; at++) {
 		if (*at == '\\' && quote != '\'')
 			at++;
+		else if (quote && *at == quote)
+			quote = '\0';
 		else if (quote)
-			quote = *at == quote ? '\0' : quote;
+			continue;
 		else if (*at == '\'' || *at == '"')
 			quote = *at;
 		else if (*at == open && open != close)
@@ -681,7 +683,7 @@ static int words_start(struct git_words *w, const char *command, bool plain)
 			   .quiet = plain,
 			   .plain = plain,
 			   .kind = WORDS_HARMLESS,
-			   .word = BUF_INIT(WORDS_SIZE_MAX * 4) };
+			   .word = BUF_INIT((size_t)WORDS_SIZE_MAX * 4) };
 	size_t n = strlen(command);
 	int r = 0;
 

@@ -125,7 +125,7 @@ int git_identity_write(struct git_identity *i, const char *project, const char *
 		       char **ret_path, struct warren_error *err)
 {
 	AUTO_FREE char *path = NULL;
-	AUTO_BUF struct buf out = BUF_INIT(4 * IDENTITY_MAX);
+	AUTO_BUF struct buf out = BUF_INIT((size_t)4 * IDENTITY_MAX);
 	AUTO_CLOSE int fd = -1;
 	char ident[IDENTITY_MAX];
 	int r;
