@@ -202,15 +202,12 @@ static int instructions_match(const struct instructions_walk *k, int dir,
 			      const char *path, unsigned where, const char *below)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
-	int r = 0;
+	DIR *d;
+	int r = setup_tree_list(fd < 0 ? -errno : fd, &d);
 
-	if (!d) {
-		if (fd >= 0)
-			(void)close(fd);
-		return fd < 0 ? -errno : -ENOMEM;
-	}
+	if (r < 0)
+		return r;
 	while (r == 0 && (e = readdir(d))) {
 		int row = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0
 				  ? instructions_find(e->d_name, where, below)
@@ -264,15 +261,12 @@ static int instructions_near(const struct instructions_walk *k, int dir, const c
 			     unsigned depth)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
-	int r = 0;
+	DIR *d;
+	int r = setup_tree_list(fd < 0 ? -errno : fd, &d);
 
-	if (!d) {
-		if (fd >= 0)
-			(void)close(fd);
-		return fd < 0 ? -errno : -ENOMEM;
-	}
+	if (r < 0)
+		return r;
 	r = instructions_home(k, dir, path);
 	while (r == 0 && depth < HOME_DEPTH_MAX && (e = readdir(d))) {
 		AUTO_FREE char *sub = NULL;

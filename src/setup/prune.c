@@ -182,16 +182,12 @@ static int prune_entry(const struct prune *p, const char *name)
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as PRUNE_DEPTH_MAX */
 static int prune_dir(const struct prune *p)
 {
-	int fd = setup_prune_open(p->upper, ".");
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
-	int r = 0;
+	DIR *d;
+	int r = setup_tree_list(setup_prune_open(p->upper, "."), &d);
 
-	if (!d) {
-		if (fd >= 0)
-			(void)close(fd);
-		return fd < 0 ? fd : -ENOMEM;
-	}
+	if (r < 0)
+		return r;
 	if (p->depth > PRUNE_DEPTH_MAX)
 		r = -ELOOP;
 	else

@@ -96,6 +96,17 @@ char *setup_tree_real(int dir, const char *path)
 	return realpath(link, NULL);
 }
 
+int setup_tree_list(int fd, DIR **ret)
+{
+	*ret = fd < 0 ? NULL : fdopendir(fd);
+	if (*ret)
+		return 0;
+	if (fd < 0)
+		return fd;
+	(void)close(fd);
+	return -ENOMEM;
+}
+
 char *setup_tree_join(const char *dir, const char *name)
 {
 	char *path = NULL;

@@ -8,6 +8,7 @@
 #ifndef SETUP_TREE_H
 #define SETUP_TREE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,6 +18,8 @@
 int setup_tree_open(int dir, const char *path);
 /* Open a directory below @dir, without links. */
 int setup_tree_dir(int dir, const char *path);
+/* List the directory @fd, or pass on -errno that it is: 0, and closedir(3) closes @fd. */
+int setup_tree_list(int fd, DIR **ret);
 /*
  * Read a file of at most SETUP_TEXT_MAX bytes; *@ret_size may be NULL. -ENOENT: there is
  * none. The text ends with a NUL; the caller frees it.
