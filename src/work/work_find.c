@@ -115,10 +115,10 @@ int work_find_id(const char *id_or_name, char ret[ID_LEN + 1], struct warren_err
 		}
 	}
 	if (found == 0)
-		return error_set(err, ENOENT,
-				 "there is no work '%s' ('warren work --list' lists "
-				 "them; before paths, name the work)",
-				 id_or_name);
+		return error_set(
+			err, ENOENT,
+			"there is no work '%s' ('warren work --list' lists them)",
+			id_or_name);
 	if (found > 1)
 		return error_set(err, EINVAL,
 				 "'%s' is ambiguous (%zu matches); use more of the id",
