@@ -102,7 +102,7 @@ static int before_list(struct before *b, const char *const *argv)
 {
 	struct buf out AUTO_BUF = BUF_INIT(BEFORE_LIST_MAX);
 	struct warren_error ignored;
-	const struct git_command c = { .argv = argv, .in = -1, .out = -1 };
+	const struct git_command c = { .argv = argv, .slow = true, .in = -1, .out = -1 };
 	int r = git_run(b->w, &c, &out, &ignored);
 	const char *end;
 

@@ -389,8 +389,10 @@ static int commits_git(struct commits *c, const char *const *argv, char **ret,
 		       struct warren_error *err)
 {
 	struct buf out AUTO_BUF = BUF_INIT(COMMITS_TEXT_MAX);
-	int r = git_run(c->w, &(struct git_command){ .argv = argv, .in = -1, .out = -1 },
-			&out, err);
+	int r = git_run(
+		c->w,
+		&(struct git_command){ .argv = argv, .slow = true, .in = -1, .out = -1 },
+		&out, err);
 
 	if (r < 0 || !ret)
 		return r;
@@ -409,7 +411,9 @@ static int commits_check_worktrees(struct commits *c, const char *ref,
 {
 	static const char *const list[] = { "worktree", "list", "--porcelain", NULL };
 	struct buf out AUTO_BUF = BUF_INIT(COMMITS_TEXT_MAX);
-	const struct git_command command = { .argv = list, .in = -1, .out = -1 };
+	const struct git_command command = {
+		.argv = list, .slow = true, .in = -1, .out = -1
+	};
 	char *save = NULL;
 	int r = git_run(c->w, &command, &out, err);
 

@@ -77,7 +77,7 @@ static int hidden_run(const struct work *w, const char *const *argv, int in, int
 		      char ***ret, struct warren_error *err)
 {
 	struct buf list AUTO_BUF = BUF_INIT(HIDDEN_LIST_MAX);
-	const struct git_command c = { .argv = argv, .in = in, .out = -1 };
+	const struct git_command c = { .argv = argv, .slow = true, .in = in, .out = -1 };
 	int r = git_run(w, &c, &list, err);
 
 	if (r < 0)
@@ -97,7 +97,7 @@ static int hidden_in_commits(const struct work *w, const char *commit, int layer
 		"-c",        "--no-renames", "--raw",          "-z",     NULL
 	};
 	struct buf commits AUTO_BUF = BUF_INIT(HIDDEN_LIST_MAX);
-	const struct git_command c = { .argv = list, .in = -1, .out = -1 };
+	const struct git_command c = { .argv = list, .slow = true, .in = -1, .out = -1 };
 	AUTO_CLOSE int in = memfd_create("commits", MFD_CLOEXEC);
 	int r = git_run(w, &c, &commits, err);
 
@@ -120,7 +120,7 @@ static int hidden_in_sum(const struct work *w, const char *commit, int layer, ch
 	const char *show[] = { "diff-tree", "-r", "--no-renames", "--raw",
 			       "-z",        NULL, NULL,           NULL };
 	struct buf base AUTO_BUF = BUF_INIT(HIDDEN_LIST_MAX);
-	const struct git_command c = { .argv = find, .in = -1, .out = -1 };
+	const struct git_command c = { .argv = find, .slow = true, .in = -1, .out = -1 };
 	int r = w->head ? git_run(w, &c, &base, err) : 0;
 
 	if (r < 0 && r != -EPROTO)

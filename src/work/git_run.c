@@ -68,7 +68,15 @@ const char *git_program(void)
 	return git_programs[0];
 }
 
-#define GIT_SECONDS 900
+/*
+ * A large pack, or the history of a large project, takes long. Everything else does not,
+ * unless git waits for a pipe that its configuration includes: then it is not started
+ * again for that.
+ */
+#define GIT_SECONDS_SLOW 900
+#define GIT_SECONDS      10
+
+static bool git_waits;
 
 /* A small pack can ask for much memory and time. */
 static const struct {
@@ -109,7 +117,7 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 
 	sig_reset();
 	/* A pipe in place of a file has no end, and takes no processor time. */
-	(void)alarm(GIT_SECONDS);
+	(void)alarm(c->hostile || c->slow ? GIT_SECONDS_SLOW : GIT_SECONDS);
 	if (null < 0 || dup2(c->in < 0 ? null : c->in, 0) < 0 || dup2(c->out, 1) < 0 ||
 	    dup2(null, 2) < 0 || dir < 0 || fchdir(dir) < 0 || fstat(dir, &st) < 0 ||
 	    git_limit() < 0)
@@ -204,6 +212,8 @@ int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	struct git_command command = *c;
 	int ends[2], pid, r, status;
 
+	if (git_waits)
+		return error_set(err, EPROTO, "git does not end in this repository");
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
 	command.out = ends[1];
@@ -214,6 +224,7 @@ int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	if (pid < 0)
 		return pid;
 	status = git_wait(pid);
+	git_waits = status == 128 + SIGALRM;
 	if (r < 0)
 		return error_errno(err, -r, "read the output of git");
 	if (status == 127)

@@ -19,8 +19,9 @@ struct git_command {
 	bool own; /* in <work>/git, and not in the repository of the project */
 	/* It reads objects of the sandbox: as root, git is confined (git_confine.h). */
 	bool hostile;
-	int in;  /* -1: nothing */
-	int out; /* -1: @ret_out gets the output */
+	bool slow; /* it may read all commits; otherwise, it must end in 10 seconds */
+	int in;    /* -1: nothing */
+	int out;   /* -1: @ret_out gets the output */
 };
 
 /* The path of the program, which is none that the project could have. */

@@ -72,5 +72,18 @@ def git_on_the_machine_runs_no_command_of_a_project(u):
         ok(not os.path.exists(ran), f"it ran: {name}")
 
 
+@each_user
+def a_pipe_in_gits_configuration_does_not_stop_a_work(u):
+    u.run("sh", "-ec", "git init -q; echo a >a; git add -A; git -c user.name=a -c user.email=a@b commit -qm i; git config include.path pipe; "
+          "mkfifo .git/pipe")
+    try:
+        subprocess.run([*u.prefix, "git", "status"], env=u.env, cwd=u.project, check=False, timeout=1, capture_output=True)
+        ok(False, "control: git waits for it")
+    except subprocess.TimeoutExpired:
+        pass
+    u.work("sh", "-c", "echo b >b", options=["--no-setup", "--sync"])
+    eq(os.path.exists(f"{u.project}/b"), True, "an accept works")
+
+
 if __name__ == "__main__":
     sys.exit(main())
