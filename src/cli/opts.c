@@ -11,6 +11,8 @@
 #include "base/did_you_mean.h"
 #include "base/parse.h"
 
+/* Maximum length of a line in the list of options. */
+#define HELP_WIDTH 90
 /* Maximum length of a quoted word or of an inner error in a message. */
 #define QUOTE_MAX 120
 #define INNER_MAX 360
@@ -231,10 +233,23 @@ static size_t list_width(const struct opt *opt)
 
 static void opts_list_one(const struct opt *opt, size_t width, struct buf *out)
 {
-	buf_printf(out, "  %c%c%c --%s%s%s%*s  %s\n", opt->letter ? '-' : ' ',
+	/* "  -x, --" before the name, and two blanks after it */
+	const size_t column = 8 + width + 2, room = HELP_WIDTH - column;
+	const char *rest = opt->help;
+
+	buf_printf(out, "  %c%c%c --%s%s%s%*s  ", opt->letter ? '-' : ' ',
 		   opt->letter ? opt->letter : ' ', opt->letter ? ',' : ' ', opt->name,
 		   opt->value ? " " : "", opt->value ? opt->value : "",
-		   (int)(width - list_width(opt)), "", opt->help);
+		   (int)(width - list_width(opt)), "");
+	while (strlen(rest) > room) {
+		const char *end = memrchr(rest, ' ', room + 1);
+
+		if (!end)
+			break;
+		buf_printf(out, "%.*s\n%*s", (int)(end - rest), rest, (int)column, "");
+		rest = end + 1;
+	}
+	buf_printf(out, "%s\n", rest);
 }
 
 void opts_list(const struct opts *o, struct buf *out)

@@ -242,7 +242,21 @@ def every_form_of_help_prints_the_same_text():
         eq(help_text(command, "-h"), help_text(command, "--help"))
     eq(help_text("run", "-ih"), help_text("run", "--help"))
     eq(help_text("run", "--nonsense", "--help"), help_text("run", "--help"))
-    ok(max(map(len, help_text("run", "--help").split("\n"))) <= 90, "lines of help are short")
+
+
+def rows_of(text):
+    """The names in the table of commands of a help text."""
+    return re.findall(r"^  ([a-z]+) {2,}", text, re.M)
+
+
+@test
+def lines_of_help_fit_a_terminal():
+    texts = {(c,): help_text(c, "--help") for c in rows_of(help_text("help"))}
+    for (command,), text in list(texts.items()):
+        if text.startswith(f"Usage: warren {command} COMMAND"):
+            texts.update({(command, c): help_text(command, c, "--help") for c in rows_of(text)})
+    ok(len(texts) >= 80, f"{len(texts)} help texts")
+    eq([(*names, line) for names, text in texts.items() for line in text.split("\n") if len(line) > 90], [])
 
 
 @test

@@ -32,7 +32,7 @@
 	(says), opt_flag, (at)
 #define OPT_FOR_PROJECT(at) \
 	"for-project", 0, NULL, NULL, \
-	"a project chose the image: pull from public addresses and trusted registries only", \
+	"pull only from public addresses and trusted registries", \
 	opt_flag, (at)
 #define OPT_TRUSTED(at) \
 	"trusted", 0, "HOST[:PORT]", "registry.lan:5000", \

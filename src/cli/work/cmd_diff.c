@@ -197,8 +197,9 @@ const struct command work_diff = {
 	.summary = "Show what was changed in a work or a sandbox.",
 	.about =
 		"WORK is the id or name of a work (see 'warren work'); by default, the only one of the\n"
-		"current directory, so that 'warren diff src' works there. The changes at the paths, or all changes, are shown as 'git diff'\n"
-		"shows them. On a terminal, $PAGER shows them (default: less).\n\n"
+		"current directory, so that 'warren diff src' works there. The changes at the paths,\n"
+		"or all changes, are shown as 'git diff' shows them. On a terminal, $PAGER shows them\n"
+		"(default: less).\n\n"
 		"  warren diff [--json] SANDBOX [SNAPSHOT]\n\n"
 		"lists the files that were changed in a sandbox of the service, compared with its\n"
 		"image or with a snapshot that was made from the same image. Each line has A (added),\n"
