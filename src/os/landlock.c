@@ -50,23 +50,43 @@ static const struct {
 
 #define ALLOWED_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 
-static int landlock_allow(int rules, const char *dir, uint64_t allowed,
-			  struct warren_error *err)
+/* Without links, devices, pipes and sockets. */
+#define ALLOWED_WRITE                                                     \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
+	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |    \
+	 LANDLOCK_ACCESS_FS_MAKE_DIR | FS_REFER | FS_TRUNCATE)
+
+/* What changes nothing: a process that may read everything needs no rules for it. */
+#define HARMLESS (ALLOWED_READ | LANDLOCK_ACCESS_FS_EXECUTE)
+
+/* The only rights that the rule for a file can have. */
+#define OF_FILES \
+	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE)
+
+static int landlock_allow_fd(int rules, int fd, uint64_t allowed)
 {
-	AUTO_CLOSE int fd = open(dir, O_PATH | O_CLOEXEC);
 	struct landlock_path_beneath_attr beneath = { .allowed_access = allowed,
 						      .parent_fd = fd };
 	struct stat st;
 
-	if (fd < 0)
-		return error_errno(err, errno, "open '%s'", dir);
-	/* The kernel refuses rules for a file that contain rights of directories. */
 	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
-		beneath.allowed_access &= ~(uint64_t)LANDLOCK_ACCESS_FS_READ_DIR;
-	if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath,
-		    0) < 0)
-		return error_errno(err, errno, "allow '%s'", dir);
-	return 0;
+		beneath.allowed_access &= OF_FILES;
+	return syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath,
+		       0) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int landlock_allow(int rules, const char *path, uint64_t allowed,
+			  struct warren_error *err)
+{
+	AUTO_CLOSE int fd = open(path, O_PATH | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return error_errno(err, errno, "open '%s'", path);
+	r = landlock_allow_fd(rules, fd, allowed);
+	return r < 0 ? error_errno(err, -r, "allow '%s'", path) : 0;
 }
 
 unsigned landlock_version(void)
@@ -85,7 +105,7 @@ static int landlock_create(const struct ruleset *can, size_t size,
 	return rules < 0 ? error_errno(err, errno, "create a landlock ruleset") : rules;
 }
 
-static int landlock_enter(int rules, struct warren_error *err)
+int landlock_enter(int rules, struct warren_error *err)
 {
 	if (syscall(SYS_landlock_restrict_self, rules, 0) < 0)
 		return error_errno(err, errno, "enter the landlock ruleset");
@@ -133,4 +153,25 @@ int landlock_restrict_files(const char *const *paths, struct warren_error *err)
 		}
 	}
 	return landlock_enter(rules, err);
+}
+
+int landlock_rules_to_write(int dir, struct warren_error *err)
+{
+	unsigned abi = landlock_version(), v = abi < NEWEST ? abi : NEWEST;
+	struct ruleset can = versions[v].can;
+	AUTO_CLOSE int rules = -1;
+	int r = 0;
+
+	if (abi == 0)
+		return -ENOSYS;
+	can.fs &= ~(uint64_t)HARMLESS;
+	rules = landlock_create(&can, versions[v].size, err);
+	if (rules < 0)
+		return rules;
+	if (dir >= 0)
+		r = landlock_allow_fd(rules, dir, ALLOWED_WRITE & can.fs);
+	if (r < 0)
+		return error_errno(err, -r, "allow a directory");
+	r = landlock_allow(rules, "/dev/null", ALLOWED_WRITE & can.fs, err);
+	return r < 0 ? r : TAKE_FD(rules);
 }

@@ -35,4 +35,18 @@ int landlock_restrict(const char *const *dirs, struct warren_error *err);
  */
 int landlock_restrict_files(const char *const *paths, struct warren_error *err);
 
+/*
+ * Make rules for a process that may read everything, but write, create, remove, rename
+ * and truncate only below the directory @dir (-1: nothing) and write to /dev/null, and
+ * have no more TCP, signals and abstract sockets than with landlock_restrict(). The rules
+ * are for the directory itself, whatever its name becomes. The kernel restricts none of
+ * modes, owners, times and attributes; before version 2, nothing can be renamed to
+ * another directory, and before version 3, existing files can be truncated. A descriptor
+ * for landlock_enter(); -ENOSYS: this kernel has no Landlock; or -errno.
+ */
+int landlock_rules_to_write(int dir, struct warren_error *err);
+
+/* Restrict the calling thread and its future children by @rules. Needs no_new_privs. */
+int landlock_enter(int rules, struct warren_error *err);
+
 #endif /* OS_LANDLOCK_H */

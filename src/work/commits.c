@@ -306,6 +306,7 @@ static int commits_index_packs(struct commits *c, struct warren_error *err)
 		r = git_run(c->w,
 			    &(struct git_command){ .argv = argv,
 						   .own = true,
+						   .writes = "objects",
 						   .hostile = true,
 						   .in = -1,
 						   .out = -1 },
@@ -366,6 +367,7 @@ static int commits_transfer(struct commits *c, struct warren_error *err)
 	r = sender < 0 ? sender
 		       : git_run(c->w,
 				 &(struct git_command){ .argv = argv,
+							.writes = "objects",
 							.hostile = true,
 							.in = ends[0],
 							.out = -1 },
@@ -384,7 +386,7 @@ static int commits_transfer(struct commits *c, struct warren_error *err)
 		       : 0;
 }
 
-/* Run git in the user's repository; its output is a line, or nothing. */
+/* Read the user's repository with git; its output is a line, or nothing. */
 static int commits_git(struct commits *c, const char *const *argv, char **ret,
 		       struct warren_error *err)
 {
@@ -477,6 +479,7 @@ static int commits_update(struct commits *c, struct warren_error *err)
 			       "-m",         "warren: accept commits",
 			       NULL,         c->result.commit,
 			       NULL,         NULL };
+	struct buf out AUTO_BUF = BUF_INIT(COMMITS_TEXT_MAX);
 	int r;
 
 	if (asprintf(&ref, "refs/heads/%s", c->result.branch) < 0)
@@ -498,7 +501,11 @@ static int commits_update(struct commits *c, struct warren_error *err)
 			strlen(c->result.commit) == 64
 				? "0000000000000000000000000000000000000000000000000000000000000000"
 				: "0000000000000000000000000000000000000000";
-	r = commits_git(c, argv, NULL, err);
+	r = git_run(
+		c->w,
+		&(struct git_command){
+			.argv = argv, .writes = ".", .slow = true, .in = -1, .out = -1 },
+		&out, err);
 	return r < 0 ? error_wrap(err, "update the branch '%s'", c->result.branch)
 		     : commits_count(c, err);
 }

@@ -6,6 +6,12 @@
  * and a repository that the user has unpacked can be made so that git does. So git gets a
  * filter with which it cannot start a process; the options and variables below only keep
  * it from trying.
+ *
+ * A second line, for faults of git itself: Landlock lets it write only below the
+ * directory that the command has to write to, which is opened here, beneath the project
+ * or the work and without following links. A command that reads can write nothing. Not
+ * every kernel has Landlock, and git runs without it, too; without the filter, it does
+ * not.
  */
 #include "work/git_run.h"
 
@@ -23,6 +29,7 @@
 
 #include "base/fd.h"
 #include "base/strv.h"
+#include "os/landlock.h"
 #include "os/seccomp.h"
 #include "os/sig.h"
 #include "work/files_internal.h"
@@ -104,10 +111,26 @@ static int git_limit(void)
 	return 0;
 }
 
+/* The rules for what git may write; -ENOSYS: this kernel has none. */
+static int git_rules(const struct work *w, const struct git_command *c,
+		     struct warren_error *err)
+{
+	AUTO_CLOSE int git = -1, dir = -1;
+
+	if (!c->writes)
+		return landlock_rules_to_write(-1, err);
+	git = beneath_dir(c->own ? w->dir_fd : w->project_fd, c->own ? "git" : ".git",
+			  O_PATH);
+	dir = git < 0 ? git : beneath_dir(git, c->writes, O_PATH);
+	if (dir < 0)
+		return error_errno(err, -dir, "open '%s' of the repository", c->writes);
+	return landlock_rules_to_write(dir, err);
+}
+
 /* Only in the child: there is no way to report what failed but the status. */
 _Noreturn static void git_child(const struct work *w, const struct git_command *c,
-				const struct git_confine *confine, const char *program,
-				char **argv, char **env)
+				const struct git_confine *confine, int rules,
+				const char *program, char **argv, char **env)
 {
 	AUTO_CLOSE int dir = c->own ? beneath_dir(w->dir_fd, "git", O_RDONLY)
 				    : fcntl(w->project_fd, F_DUPFD_CLOEXEC, 3);
@@ -128,7 +151,9 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 	    (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
 	     setresuid(st.st_uid, st.st_uid, st.st_uid) < 0))
 		_exit(126);
+	/* After the mounts, which the rules forbid. */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    (rules >= 0 && landlock_enter(rules, &ignored) < 0) ||
 	    seccomp_load_no_child(&ignored) < 0)
 		_exit(126);
 	(void)close_range(3, ~0U, 0);
@@ -156,9 +181,10 @@ int git_start(const struct work *w, const struct git_command *c, struct warren_e
 	pid_t pid;
 	bool confined = c->hostile && geteuid() == 0;
 	int r = confined ? git_confine_open(w, c->own, &confine, err) : 0;
+	AUTO_CLOSE int rules = r < 0 ? r : git_rules(w, c, err);
 
-	if (r < 0)
-		return r;
+	if (r < 0 || (rules < 0 && rules != -ENOSYS))
+		return r < 0 ? r : rules;
 
 	for (size_t i = 0; r == 0 && !c->program && i < ARRAY_SIZE(git_prefix); i++)
 		r = strv_add(&argv, git_prefix[i]);
@@ -175,7 +201,7 @@ int git_start(const struct work *w, const struct git_command *c, struct warren_e
 	program = c->program ? c->program : git_program();
 	pid = confined ? git_confine_fork() : fork();
 	if (pid == 0)
-		git_child(w, c, &confine, program, argv, env);
+		git_child(w, c, &confine, rules, program, argv, env);
 	return pid < 0 ? error_errno(err, confined ? -pid : errno, "start git") : pid;
 }
 

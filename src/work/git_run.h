@@ -3,6 +3,7 @@
  * git_run.h - run git in the user's repository, which cannot start other programs
  *
  * The configuration of the system and of the user is not read, that of the repository is.
+ * If the kernel has Landlock, git can change nothing but the directory .writes.
  * The program is /usr/local/bin/git or the system's; its memory and processor time are
  * limited, because what it reads may be hostile.
  * If root runs this, git runs as the owner of the project, or confined.
@@ -17,6 +18,8 @@ struct git_command {
 	const char *const *argv; /* without "git" */
 	const char *program;     /* NULL: git; a test runs another one in its place */
 	bool own; /* in <work>/git, and not in the repository of the project */
+	/* A directory of the repository, "." for all of it; NULL: it only reads. */
+	const char *writes;
 	/* It reads objects of the sandbox: as root, git is confined (git_confine.h). */
 	bool hostile;
 	bool slow; /* it may read all commits; otherwise, it must end in 10 seconds */

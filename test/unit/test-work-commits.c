@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "work/git_run.h"
 #include "work/hide.h"
 #include "work/work_internal.h"
 
@@ -290,92 +289,6 @@ TEST(links_in_the_repository_lead_git_nowhere)
 		shell("find dir victim p/.git/refs/heads/main -type f -exec cat {} + | cmp - before");
 		end();
 	}
-}
-
-/* Run a Python program in git's place, which can start no process; returns its output. */
-static const char *in_git(const struct work *w, bool hostile, const char *script)
-{
-	static char text[1024];
-	struct buf out AUTO_BUF = BUF_INIT(1 << 17);
-	const char *const argv[] = { "python3", "-c", script, NULL };
-
-	if (git_run(w,
-		    &(struct git_command){ .argv = argv,
-					   .program = "/usr/bin/python3",
-					   .hostile = hostile,
-					   .in = -1,
-					   .out = -1 },
-		    &out, &err) < 0)
-		TAP_FAIL("%s", err.msg);
-	OK(out.len < sizeof(text));
-	(void)memcpy(text, out.data ? out.data : "", out.len);
-	text[out.len] = '\0';
-	return text;
-}
-
-#define TRY_ALL                                                                       \
-	"import os, socket, threading\n"                                              \
-	"def attempt(what, f, *args):\n"                                              \
-	"    try:\n"                                                                  \
-	"        f(*args)\n"                                                          \
-	"        print('did', what)\n"                                                \
-	"    except OSError as e:\n"                                                  \
-	"        print('not', what, e.strerror)\n"                                    \
-	"def write(path):\n"                                                          \
-	"    os.close(os.open(path, os.O_WRONLY | os.O_CREAT))\n"                     \
-	"print(os.getuid(), os.getgid(), os.getgroups())\n"                           \
-	"for path in ('/tmp/warren-probe', '/var/tmp/warren-probe', 'x', 'refs/x',\n" \
-	"             '.git/refs/x', 'objects/x'):\n"                                 \
-	"    attempt(path, write, path)\n"                                            \
-	"attempt('fork', lambda: os.fork() or os._exit(0))\n"                         \
-	"attempt('spawn', os.posix_spawn, '/bin/true', ['true'], {})\n"               \
-	"t = threading.Thread(target=lambda: print('did thread'))\n"                  \
-	"t.start(); t.join()\n"                                                       \
-	"attempt('connect', socket.create_connection, ('127.0.0.1', 9))\n"            \
-	"print(len(os.listdir('/proc')), os.getpid() < 100)\n"
-
-TEST(git_has_no_rights_over_the_machine_when_it_reads_objects)
-{
-	AUTO_WORK struct work *w = NULL;
-	const char *said;
-
-	SKIP_UNLESS(geteuid() == 0, "only root has rights to give up");
-	begin();
-	git("init -q . && echo 1 >a && git add . && git commit -qm one");
-	shell("chown -R 1234:1235 p && chmod 700 p");
-	w = start();
-	said = in_git(w, true, TRY_ALL);
-	OK(strstr(said, "65534 65534 []\n"));
-	OK(strstr(said, "not /tmp/warren-probe Read-only file system\n"));
-	OK(strstr(said, "not /var/tmp/warren-probe Read-only file system\n"));
-	OK(strstr(said, "not x Read-only") && strstr(said, "not refs/x Read-only"));
-	OK(strstr(said, "did objects/x\n"));
-	OK(strstr(said, "not connect Network is unreachable\n"));
-	OK(strstr(said, "\n0 True\n"));
-	shell("test $(stat -c %%u:%%g p/.git/objects/x) = 1234:1235 -a ! -e p/.git/refs/x");
-	/* A control: other commands are those of the owner. */
-	said = in_git(w, false, TRY_ALL);
-	OK(strstr(said, "1234 1235 []\n") && strstr(said, "did .git/refs/x\n"));
-	shell("rm -f /tmp/warren-probe /var/tmp/warren-probe");
-	end();
-}
-
-TEST(git_starts_no_process)
-{
-	AUTO_WORK struct work *w = NULL;
-	const char *said;
-
-	begin();
-	git("init -q . && echo 1 >a && git add . && git commit -qm one");
-	w = start();
-	for (int hostile = 0; hostile < 2; hostile++) {
-		said = in_git(w, hostile, TRY_ALL);
-		OK(strstr(said, "not fork Operation not permitted\n"));
-		OK(strstr(said, "not spawn Operation not permitted\n"));
-		OK(strstr(said, "did thread\n")); /* a control */
-	}
-	shell("rm -f /tmp/warren-probe /var/tmp/warren-probe");
-	end();
 }
 
 TEST(new_objects_belong_to_the_owner_of_the_repository)
