@@ -128,7 +128,7 @@ static int select_normalise(char *path)
 {
 	char *out = path, *next = path;
 
-	while (next) {
+	do {
 		char *part = next;
 		size_t n;
 
@@ -147,26 +147,29 @@ static int select_normalise(char *path)
 			*out++ = '/';
 		(void)memmove(out, part, n);
 		out += n;
-	}
+	} while (next);
 	*out = '\0';
 	return 0;
 }
 
-/* Get @path relative to the project; the caller frees it. */
-static int select_path(const struct work *w, const char *path, char **ret,
-		       struct warren_error *err)
+/* Get @path relative to the project; the caller frees it. NULL: why is in @err. */
+static char *select_path(const struct work *w, const char *path, struct warren_error *err)
 {
 	AUTO_FREE char *joined = NULL;
 	char cwd[PATH_MAX];
 	const char *rest = NULL;
 
-	if (!path[0])
-		return error_set(err, EINVAL,
-				 "a path is empty: the current directory is '.'");
+	if (!path[0]) {
+		(void)error_set(err, EINVAL,
+				"a path is empty: the current directory is '.'");
+		return NULL;
+	}
 	if (path[0] == '/') {
-		if (!select_below(path, w->project, &rest))
-			return error_set(err, EINVAL, "'%s' is not in the project (%s)",
-					 path, w->project);
+		if (!select_below(path, w->project, &rest)) {
+			(void)error_set(err, EINVAL, "'%s' is not in the project (%s)",
+					path, w->project);
+			return NULL;
+		}
 		joined = strdup(rest);
 	} else if (getcwd(cwd, sizeof(cwd)) && select_below(cwd, w->project, &rest) &&
 		   *rest) {
@@ -175,13 +178,16 @@ static int select_path(const struct work *w, const char *path, char **ret,
 	} else {
 		joined = strdup(path);
 	}
-	if (!joined)
-		return error_errno(err, ENOMEM, "path '%s'", path);
-	if (select_normalise(joined) < 0)
-		return error_set(err, EINVAL, "'%s' is not in the project (%s)", path,
-				 w->project);
-	*ret = TAKE_PTR(joined);
-	return 0;
+	if (!joined) {
+		(void)error_errno(err, ENOMEM, "path '%s'", path);
+		return NULL;
+	}
+	if (select_normalise(joined) < 0) {
+		(void)error_set(err, EINVAL, "'%s' is not in the project (%s)", path,
+				w->project);
+		return NULL;
+	}
+	return TAKE_PTR(joined);
 }
 
 static bool select_matches(const char *path, const char *wanted)
@@ -202,12 +208,11 @@ static void select_free_change(struct change *c)
 static int select_mark(const struct work *w, const struct changes *all, const char *path,
 		       bool *keep, struct warren_error *err)
 {
-	AUTO_FREE char *wanted = NULL;
+	AUTO_FREE char *wanted = select_path(w, path, err);
 	bool found = false;
-	int r = select_path(w, path, &wanted, err);
 
-	if (r < 0)
-		return r;
+	if (!wanted)
+		return -err->code;
 	for (size_t i = 0; i < all->n; i++) {
 		bool match = select_matches(all->v[i].path, wanted) ||
 			     select_matches(all->v[i].from, wanted);
@@ -223,10 +228,10 @@ static bool select_is_inside(const struct work *w, const struct changes *all,
 			     const char *path)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
-	AUTO_FREE char *wanted = NULL;
+	AUTO_FREE char *wanted = select_path(w, path, &ignored);
 	const char *rest;
 
-	if (select_path(w, path, &wanted, &ignored) < 0)
+	if (!wanted)
 		return false;
 	for (size_t i = 0; i < all->n; i++)
 		if (all->v[i].tree && select_below(wanted, all->v[i].path, &rest) &&
