@@ -31,6 +31,7 @@ static int names_order(const void *a, const void *b)
 static int names_index(struct base_names *b)
 {
 	const char *end = b->text.data + b->text.len;
+	const char *last = NULL;
 	bool sorted = true;
 	size_t n = 0;
 
@@ -42,8 +43,8 @@ static int names_index(struct base_names *b)
 	if (!b->v)
 		return -ENOMEM;
 	for (const char *name = b->text.data; b->n < n; name += strlen(name) + 1) {
-		sorted = sorted && (!b->n || strcmp(b->v[b->n - 1], name) < 0);
-		b->v[b->n++] = name;
+		sorted = sorted && (!last || strcmp(last, name) < 0);
+		b->v[b->n++] = last = name;
 	}
 	if (!sorted)
 		qsort(b->v, b->n, sizeof(*b->v), names_order);

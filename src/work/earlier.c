@@ -277,10 +277,10 @@ int earlier_renew(struct work *w, uint64_t *ret_ns)
 		  : work_file_replace(w->dir_fd, "earlier", k->out.len ? k->out.data : "",
 				      k->out.len, true);
 	buf_done(&k->out);
-	if (r == 0 && fstatat(w->dir_fd, "earlier", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		r = -errno;
 	if (r < 0)
 		return r;
+	if (fstatat(w->dir_fd, "earlier", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
 	earlier_free(w->earlier);
 	w->earlier = NULL;
 	*ret_ns = stat_ctime_ns(&st);

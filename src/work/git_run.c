@@ -196,8 +196,8 @@ int git_start(const struct work *w, const struct git_command *c, struct warren_e
 	/* Not what core.worktree says. */
 	if (r == 0 && !confined && !c->own)
 		r = strv_add(&env, "GIT_WORK_TREE=.");
-	if (r < 0)
-		return error_errno(err, -r, "start git");
+	if (r < 0 || !argv) /* a program without argv[0] is not started */
+		return error_errno(err, r < 0 ? -r : EINVAL, "start git");
 	program = c->program ? c->program : git_program();
 	pid = confined ? git_confine_fork() : fork();
 	if (pid == 0)

@@ -117,10 +117,13 @@ static int hide_index_write(struct hide_index *j, const char *path)
 	size_t n;
 	int r = work_file_read_at(j->w->project_fd, path, GIT_INDEX_MAX, &data, &n);
 
-	if (r == 0)
+	if (r >= 0)
 		r = beneath_stat(j->w->project_fd, path, &st);
-	if (r == 0)
-		r = fstat(j->w->project_fd, &own) < 0 ? -errno : -EBADMSG;
+	if (r >= 0 && fstat(j->w->project_fd, &own) < 0)
+		r = -errno;
+	if (r < 0) /* without an index: as it is */
+		return r == -ENOMEM ? r : 0;
+	r = -EBADMSG;
 	/* The form of ids is in the configuration; only one of them fits. */
 	for (size_t i = 0; r == -EBADMSG && i < ARRAY_SIZE(id_sizes); i++) {
 		out.len = 0;
@@ -128,7 +131,7 @@ static int hide_index_write(struct hide_index *j, const char *path)
 	}
 	if (r == -ENOMEM)
 		return r;
-	if (r <= 0) /* without an index, or one that only git can read: as it is */
+	if (r <= 0) /* without what is hidden, or only git can read it: as it is */
 		return 0;
 	st.st_uid = own.st_uid;
 	st.st_gid = own.st_gid;

@@ -255,8 +255,8 @@ static bool hide_is_config(const struct hide_search *s)
 	AUTO_CLOSE int fd = dir < 0 ? -1 : beneath_file(dir, name, &st);
 
 	/* An index and other data are not read. */
-	return fd >= 0 && pread(fd, first, sizeof(first), 0) > 0 &&
-	       (isspace((unsigned char)first[0]) || memchr("#;[\xef", first[0], 4)) &&
+	return fd >= 0 && pread(fd, first, sizeof(first), 0) > 0 && first[0] &&
+	       (isspace((unsigned char)first[0]) || strchr("#;[\xef", first[0])) &&
 	       work_file_read(fd, HIDE_READ_MAX, &text, &n) == 0 &&
 	       git_config_is(text, n);
 }
