@@ -623,6 +623,7 @@ void git_named_done(struct git_named *n)
 	free(n->paths);
 	(void)strv_free(n->configs);
 	(void)strv_free(n->read);
+	(void)strv_free(n->tops);
 	*n = (struct git_named){ 0 };
 }
 

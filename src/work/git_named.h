@@ -16,6 +16,7 @@ struct git_named {
 	bool unclear;
 	char **configs; /* files of the project with configuration, relative */
 	char **read;    /* git's directories that were read, absolute */
+	char **tops;    /* such a directory, a newline, and where its commands run */
 };
 
 /*

@@ -204,6 +204,30 @@ static void places_find_top(struct places_worktree *w, const char *common)
 		*slash = '\0';
 }
 
+/*
+ * Note that commands of the repository @dir run in @top; false: that is known. One
+ * repository may have several tops: files ".git" in any directory may name it, and it was
+ * perhaps found before as a directory that is a repository.
+ */
+static bool places_is_new_top(struct named_search *s, const char *dir, const char *top)
+{
+	AUTO_FREE char *real = realpath(dir, NULL), *pair = NULL;
+
+	if (asprintf(&pair, "%s\n%s", real ? real : dir, top) < 0) {
+		s->failed = true;
+		return false;
+	}
+	if (places_has(s->out->tops, pair))
+		return false;
+	if (strv_len(s->out->tops) >= PLACES_MAX) {
+		s->out->unclear = true;
+		return false;
+	}
+	if (strv_add(&s->out->tops, pair) < 0)
+		s->failed = true;
+	return true;
+}
+
 /* Read the configuration of a repository whose commands run in @top. */
 static void places_evaluate(struct named_search *s, const char *dir, const char *common,
 			    const char *top)
@@ -211,6 +235,8 @@ static void places_evaluate(struct named_search *s, const char *dir, const char 
 	AUTO_FREE char *real = realpath(top, NULL);
 	char path[PATH_MAX];
 
+	if (!places_is_new_top(s, dir, real ? real : top))
+		return;
 	(void)snprintf(s->top, sizeof(s->top), "%s", real ? real : top);
 	s->top_real = real != NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(s->homes); i++) {
@@ -244,19 +270,19 @@ static bool places_is_new(struct named_search *s, const char *dir)
 	return true;
 }
 
-/* Read the repository @dir. */
+/* Read the repository @dir, whose commands run in @top. Its files are read once. */
 static void places_repository(struct named_search *s, const char *dir, const char *top)
 {
 	AUTO_FREE struct places_worktree *w = calloc(1, sizeof(*w));
 	struct places_walk walk = { s, PLACES_WALK_MAX, PLACES_DEPTH_MAX, true };
 	char common[PATH_MAX];
+	bool new;
 
 	if (!w) {
 		s->failed = true;
 		return;
 	}
-	if (!places_is_new(s, dir))
-		return;
+	new = places_is_new(s, dir);
 	named_add(s, "/", dir);
 	if (places_read(s, dir, "commondir", "", common)) {
 		named_add(s, "/", common);
@@ -271,7 +297,8 @@ static void places_repository(struct named_search *s, const char *dir, const cha
 	places_evaluate(s, dir, common, top);
 	if (w->top[0])
 		places_evaluate(s, dir, common, w->top);
-	places_walk(&walk, dir);
+	if (new)
+		places_walk(&walk, dir);
 }
 
 void named_repository_at(struct named_search *s, const char *top)

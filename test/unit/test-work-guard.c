@@ -272,6 +272,65 @@ TEST(repositories_in_the_project_have_configurations)
 	end();
 }
 
+TEST(git_directories_elsewhere_belong_to_the_directory_that_names_them)
+{
+	/* Where the git directory of p/n is, and how p/n names it. */
+	static const char *const made[] = {
+		"git init -q --separate-git-dir=gd n", /* before n in the search */
+		"git init -q --separate-git-dir=z/gd n",
+		"mkdir n && git init -q --separate-git-dir=n/gd n",
+		"git init -q --separate-git-dir=../gd n",
+		"git init -q n && mv n/.git gd && ln -s ../gd n/.git",
+		"git init -q n && mv n/.git z/gd && ln -s ../z/gd n/.git",
+		"git init -q n && mv n/.git ../gd && ln -s $PWD/../gd n/.git",
+		"mkdir .git/modules && git init -q --separate-git-dir=.git/modules/n n",
+		"git init -q --separate-git-dir=gd m && mkdir n && cp m/.git n/.git",
+		"git init -q m && git -C m -c user.name=a -c user.email=a@b commit -q "
+		"--allow-empty -m 1 && git -C m worktree add -q ../n",
+		"git init -q z/m && git -C z/m -c user.name=a -c user.email=a@b commit -q "
+		"--allow-empty -m 1 && git -C z/m worktree add -q ../../n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++)
+		for (int late = 0; late < 2; late++) {
+			AUTO_HIDDEN struct work_hidden hidden = { 0 };
+			AUTO_WORK struct work *w = NULL;
+			begin();
+			EQ(setenv("HOME", "/nonexistent", 1), 0);
+			git("init -q . && mkdir z");
+			w = start();
+			if (late)
+				EQ(work_hide(w, NULL, &hidden, &err), 0);
+			shell("cd p && %s && git -C n config core.hooksPath .husky && "
+			      "git -C n config core.fsmonitor ./watch && "
+			      "git -C n config gpg.program ../z/sign",
+			      made[i]);
+			if (!late)
+				EQ(work_hide(w, NULL, &hidden, &err), 0);
+			write_all(w, "n/.husky/pre-commit n/husky/x n/watch z/sign z/x");
+			expect_guards(w, "n/.husky/pre-commit n/watch z/sign ",
+				      "n/husky/x z/x ");
+			end();
+		}
+}
+
+TEST(a_repository_counts_beside_its_worktree)
+{
+	AUTO_HIDDEN struct work_hidden hidden = { 0 };
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	shell("cd p && git init -q main && git -C main -c user.name=a -c user.email=a@b "
+	      "commit -q --allow-empty -m 1 && git -C main worktree add -q ../a && "
+	      "git -C main worktree add -q ../z && git -C main config core.hooksPath hk");
+	w = start();
+	EQ(work_hide(w, NULL, &hidden, &err), 0);
+	write_all(w, "main/hk/x main/x a/hk/x a/x z/hk/x z/x hk/x");
+	expect_guards(w, "a/hk/x main/hk/x z/hk/x ", "a/x hk/x main/x z/x ");
+	end();
+}
+
 /* What a value of the configuration says about a file. */
 enum judged {
 	HARMLESS,
