@@ -20,7 +20,6 @@
 #include "work/hide_internal.h"
 #include "work/work_internal.h"
 
-#define CONFIG_SIZE_MAX        ((size_t)4 << 20)
 #define HIDE_REPOSITORIES      "repositories"
 #define HIDE_REPOSITORIES_MAX  ((size_t)4096)
 #define HIDE_REPOSITORIES_SIZE (HIDE_REPOSITORIES_MAX * PATH_MAX)
@@ -188,11 +187,11 @@ int hide_layer_write(int layer, int project, const char *path, const struct buf 
 /* 1: the file was changed; 0: it has no credentials. */
 static int hide_clean(int layer, int project, const char *path)
 {
-	struct buf clean AUTO_BUF = BUF_INIT(CONFIG_SIZE_MAX);
+	struct buf clean AUTO_BUF = BUF_INIT(HIDE_CLEAN_MAX);
 	AUTO_FREE char *text = NULL;
 	struct stat st;
 	size_t n;
-	int r = work_file_read_at(project, path, CONFIG_SIZE_MAX, &text, &n);
+	int r = work_file_read_at(project, path, HIDE_CLEAN_MAX, &text, &n);
 
 	/* Or it is on another mount, which the sandbox does not see. */
 	if (r == -ENOENT || r == -EXDEV)

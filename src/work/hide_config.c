@@ -7,6 +7,10 @@
 #include "work/git_config.h"
 #include "work/hide_internal.h"
 
+#define CONFIG_STOPS "/\"'\\#;" /* of URLs in a configuration, and in comments */
+#define RECORD_STOPS "/"        /* in lines of git's records */
+#define RECORD_ID    40         /* digits of an id, at least */
+
 struct config_cleaner {
 	struct buf *out;
 	bool dropped; /* the section is */
@@ -51,8 +55,11 @@ static const char *config_parameters(struct buf *out, const char *text, const ch
 	return stop;
 }
 
-/* Write text without the user names and passwords of URLs; of ssh, the user stays. */
-static void config_urls(struct buf *out, const char *text, size_t n)
+/*
+ * Write text without the user names and passwords of URLs; of ssh, the user stays. What
+ * is before the path ends at blanks and at the characters @stops.
+ */
+static void config_urls(struct buf *out, const char *text, size_t n, const char *stops)
 {
 	const char *end = text + n;
 
@@ -65,7 +72,7 @@ static void config_urls(struct buf *out, const char *text, size_t n)
 		host = colon + 3;
 		stop = host;
 		while (stop < end && !isspace((unsigned char)*stop) &&
-		       !strchr("/\"'\\#;", *stop))
+		       !strchr(stops, *stop))
 			stop++;
 		at = memrchr(host, '@', (size_t)(stop - host));
 		buf_add(out, text, (size_t)(host - text));
@@ -81,10 +88,10 @@ static void config_urls(struct buf *out, const char *text, size_t n)
 
 static bool config_key_dropped(const char *key, size_t n)
 {
-	static const char *const parts[] = { "token",     "pass",   "credential",
-					     "secret",    "header", "cookie",
-					     "apikey",    "sslkey", "accesskey",
-					     "privatekey" };
+	static const char *const parts[] = { "token",  "pass",      "credential",
+					     "secret", "header",    "cookie",
+					     "apikey", "sslkey",    "accesskey",
+					     "oauth",  "privatekey" };
 	char name[64];
 	size_t i;
 
@@ -96,7 +103,7 @@ static bool config_key_dropped(const char *key, size_t n)
 	for (i = 0; i < ARRAY_SIZE(parts); i++)
 		if (strstr(name, parts[i]))
 			return true;
-	return false;
+	return strcmp(name, "pat") == 0 || strcmp(name, "auth") == 0;
 }
 
 static size_t config_blank(const char *text, size_t n)
@@ -169,6 +176,32 @@ static bool config_has_password(const struct buf *plain)
 	return false;
 }
 
+/* "http.proxy = user:password@host": a URL without its scheme. */
+static bool config_is_proxy(const char *line, size_t n)
+{
+	size_t key = 0;
+
+	while (key < n && isalnum((unsigned char)line[key]))
+		key++;
+	return key >= 5 && strncasecmp(line + key - 5, "proxy", 5) == 0 &&
+	       memchr(line, '@', n) && !memmem(line, n, "://", 3);
+}
+
+/* Has the line a password in its value, or, if it is a comment, in one that was? */
+static bool config_value_dropped(const char *line, size_t n)
+{
+	struct buf raw AUTO_BUF = BUF_INIT(SIZE_MAX), plain AUTO_BUF = BUF_INIT(SIZE_MAX);
+
+	config_urls(&raw, line, n, CONFIG_STOPS);
+	for (size_t i = 0; i < raw.len; i++)
+		raw.data[i] = raw.data[i] ? raw.data[i] : ' ';
+	config_plain(&plain, raw.data ? raw.data : "", raw.len);
+	buf_add(&raw, "", 1);
+	buf_add(&plain, "", 1);
+	return raw.failed || plain.failed || config_is_proxy(line, n) ||
+	       hide_command_has_secret(raw.data) || hide_command_has_secret(plain.data);
+}
+
 static void config_write(struct config_cleaner *c, const char *line, size_t n)
 {
 	size_t blank = config_blank(line, n), header = 0;
@@ -183,14 +216,15 @@ static void config_write(struct config_cleaner *c, const char *line, size_t n)
 	/* A key may follow in the same line. */
 	at += header;
 	at += config_blank(at, (size_t)(line + n - at));
-	if (config_key_dropped(at, (size_t)(line + n - at))) {
+	if (config_key_dropped(at, (size_t)(line + n - at)) ||
+	    config_value_dropped(at, (size_t)(line + n - at))) {
 		if (header > 0) {
-			config_urls(c->out, line, blank + header);
+			config_urls(c->out, line, blank + header, CONFIG_STOPS);
 			buf_add(c->out, "\n", 1);
 		}
 		return;
 	}
-	config_urls(c->out, line, n);
+	config_urls(c->out, line, n, CONFIG_STOPS);
 }
 
 static void config_one(struct config_cleaner *c, const char *line, size_t n)
@@ -210,6 +244,16 @@ static void config_one(struct config_cleaner *c, const char *line, size_t n)
 	buf_add(out, one.data ? one.data : "", one.len);
 }
 
+/* Does a line of the reflog or of FETCH_HEAD begin here? No key is like that. */
+static bool config_is_record(const char *text, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && isxdigit((unsigned char)text[i]))
+		i++;
+	return i >= RECORD_ID && i < n && (text[i] == ' ' || text[i] == '\t');
+}
+
 void git_config_clean(const char *text, size_t n, struct buf *out)
 {
 	struct config_cleaner c = { .out = out };
@@ -217,9 +261,16 @@ void git_config_clean(const char *text, size_t n, struct buf *out)
 
 	buf_add(out, text, mark);
 	for (size_t at = mark; at < n;) {
-		size_t line = config_line(text + at, n - at);
+		const char *stop = memchr(text + at, '\n', n - at);
+		size_t line;
 
-		config_one(&c, text + at, line);
+		if (config_is_record(text + at, n - at)) {
+			line = stop ? (size_t)(stop - text) + 1 - at : n - at;
+			config_urls(out, text + at, line, RECORD_STOPS);
+		} else {
+			line = config_line(text + at, n - at);
+			config_one(&c, text + at, line);
+		}
 		at += line;
 	}
 }

@@ -9,6 +9,8 @@
 #include "base/gitignore.h"
 #include "work/hide.h"
 
+#define HIDE_CLEAN_MAX ((size_t)64 << 20) /* a file that is shown without credentials */
+
 /*
  * Find the files that are hidden (h->paths), and git's configuration files (h->cleaned),
  * of which some may need no change. Unsorted. The file @name in the directory @memory
@@ -64,9 +66,17 @@ bool hide_is_shared(const struct stat *st, const struct stat *own);
 int hide_share(const struct work *w, int layer, struct work_hidden *h,
 	       struct warren_error *err);
 
+/* ------------------------------------------------------------ hide_command.c */
+
+/* Is a password, token or header with one written in the command, or line? */
+bool hide_command_has_secret(const char *text);
+
+/* ------------------------------------------------------------- hide_config.c */
+
 /*
  * Write git's configuration without credentials: sections "credential", keys that hold
- * tokens, passwords or headers, and user names and passwords in URLs.
+ * tokens, passwords or headers, commands with passwords, and user names and passwords in
+ * URLs. In lines of git's records (the reflog and FETCH_HEAD), only URLs change.
  */
 void git_config_clean(const char *text, size_t n, struct buf *out);
 

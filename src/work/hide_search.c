@@ -30,7 +30,8 @@
 #define HIDE_DEPTH_MAX 400
 #define HIDE_WORK_MAX  ((uint64_t)1 << 33) /* half a minute */
 #define HIDE_HEAD      "HEAD"              /* the file that every repository has */
-#define HIDE_READ_MAX  ((size_t)4 << 20)   /* a file of all certificates is smaller */
+#define HIDE_LOG_MAX   HIDE_CLEAN_MAX
+#define HIDE_READ_MAX  ((size_t)4 << 20) /* a file of all certificates is smaller */
 
 static const char *const hide_default_patterns[] = {
 	".env",
@@ -320,6 +321,67 @@ static int hide_git(struct hide_search *s)
 	return r;
 }
 
+/*
+ * A file of the reflog, whose name is that of a branch: old versions of git, and 'git
+ * pull URL', write URLs with passwords to it.
+ */
+static int hide_git_log(struct hide_search *s)
+{
+	AUTO_FREE char *text = NULL;
+	size_t n;
+	int r = work_file_read_at(s->project, s->path, HIDE_LOG_MAX, &text, &n);
+
+	if (r == -EFBIG)
+		return hide_add(&s->found->paths, &s->found->n, s->path);
+	if (r == -ENOMEM)
+		return r;
+	/* What cannot be read is not visible inside either. */
+	return r == 0 && memmem(text, n, "://", 3)
+		       ? hide_add(&s->found->cleaned, &s->found->n_cleaned, s->path)
+		       : 0;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_git_logs(struct hide_search *s)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int dir = hide_open(s);
+	const struct dir_entry *e;
+	const size_t length = s->length;
+	int r = 0;
+
+	if (!reader)
+		return -ENOMEM;
+	if (dir < 0 || s->depth >= HIDE_DEPTH_MAX)
+		return 0;
+	reader->fd = dir;
+	s->depth++;
+	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
+		if (hide_enter(s, e->name) < 0)
+			continue;
+		if (e->type == DT_DIR)
+			r = hide_git_logs(s);
+		else if (e->type == DT_REG || e->type == DT_UNKNOWN)
+			r = hide_git_log(s);
+		hide_leave(s, length);
+	}
+	s->depth--;
+	return r;
+}
+
+/* Submodules may have the names of git's own directories. */
+static bool hide_is_git(struct hide_search *s)
+{
+	const size_t length = s->length;
+	bool is = false;
+
+	if (hide_enter(s, "objects") == 0) {
+		is = faccessat(s->project, s->path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+		hide_leave(s, length);
+	}
+	return is;
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
 static int hide_git_below(struct hide_search *s)
 {
@@ -336,13 +398,18 @@ static int hide_git_below(struct hide_search *s)
 	reader->fd = dir;
 	s->depth++;
 	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
-		if (e->type != DT_DIR || strcmp(e->name, "objects") == 0 ||
-		    strcmp(e->name, "refs") == 0 || strcmp(e->name, "logs") == 0 ||
-		    hide_enter(s, e->name) < 0)
+		bool logs = strcmp(e->name, "logs") == 0;
+
+		if (e->type != DT_DIR || hide_enter(s, e->name) < 0)
 			continue;
-		r = hide_git(s);
-		if (r == 0)
-			r = hide_git_below(s);
+		if ((!logs && strcmp(e->name, "objects") != 0 &&
+		     strcmp(e->name, "refs") != 0) ||
+		    hide_is_git(s)) {
+			r = hide_git(s);
+			r = r < 0 ? r : hide_git_below(s);
+		} else if (logs) {
+			r = hide_git_logs(s);
+		}
 		hide_leave(s, length);
 	}
 	s->depth--;

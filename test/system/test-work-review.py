@@ -166,6 +166,19 @@ def credentials_that_were_not_shown_stay_in_the_configuration():
 
 @test
 @needs_root
+def the_reflog_is_shown_without_passwords_and_keeps_them():
+    for mode in ("overlay", "copy"):
+        with project() as p:
+            p.git()
+            p.sh("git update-ref -m 'pull https://u:token@h/r: Fast-forward' HEAD HEAD")
+            p.warren("work", "-q", "--keep", "--mode", mode, "--name", "w", p.path, "--", "sh", "-ec",
+                     "! grep -r token .git/logs; git reflog -1 | grep -q 'pull https://h/r: Fast-forward'; git update-ref -m mine HEAD HEAD; echo 2 >new")
+            p.warren("accept", "w", "--allow", "git")
+            eq((p.sh("git reflog -1 --format=%gs"), p.sh("cat new")), (b"pull https://u:token@h/r: Fast-forward\n", b"2\n"), mode)
+
+
+@test
+@needs_root
 def hunks_are_chosen_with_the_keys_of_git_add():
     seven, all_four = {"l7": "seven", "l9": "nine"}, {"l7": "seven", "l9": "nine", "l30": "thirty", "l50": "fifty"}
     for typed, wanted in (("yny", {**seven, "l50": "fifty"}), ("nyn", {"l30": "thirty"}), ("a", all_four), ("d", {}),

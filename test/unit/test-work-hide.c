@@ -250,6 +250,106 @@ TEST(credentials_in_the_configuration_of_git_are_removed)
 	cleans("x = \"https://u:p@h\"", "x = \"https://h\"");
 }
 
+TEST(commands_with_passwords_are_removed_from_the_configuration)
+{
+	static const char *const secret[] = {
+		"sshCommand = sshpass -p s ssh",
+		"sshCommand = /usr/bin/sshpass -ps ssh -o PasswordAuthentication=yes",
+		"sshCommand = \"sshpass -p \\\"s\\\" ssh\"",
+		"sshCommand = ssh\"pass\" \\\n -p s ssh",
+		"sshCommand = SSHPASS=s sshpass -e ssh",
+		"clean = openssl enc -aes-256-ecb -k s",
+		"smudge = openssl enc -d -pass pass:s",
+		"get = !curl -u me:s https://h",
+		"get = !curl -H 'Authorization: Basic s' https://h",
+		"get = !tool --password s",
+		"get = !API_TOKEN='s' tool",
+		"proxy = me:s@h:3128",
+		"# extraheader = AUTHORIZATION: basic s",
+		"; token = s",
+		"pat = s",
+		"url = https://h/x?password=s",
+	};
+	static const char *const plain[] = {
+		"sshCommand = ssh -i ~/.ssh/deploy_key -o PasswordAuthentication=no -p 22",
+		"sshCommand = sshpass -e ssh -p 22",
+		"sshCommand = sshpass -f ~/.password ssh",
+		"sshCommand = SSHPASS=$P sshpass -e ssh",
+		"smudge = openssl enc -d -pass env:KEY -kfile x",
+		"get = !curl -u \"$U:$P\" https://h",
+		"get = !tool --password --help",
+		"fetch = +refs/heads/token:refs/remotes/o/token",
+		"url = token:x.git",
+		"url = me@h:x.git",
+		"proxy = h:3128",
+		"merge = refs/heads/new-password",
+		"# See the password manager",
+		"path = a",
+	};
+	char text[256], left[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(secret); i++) {
+		(void)snprintf(text, sizeof(text),
+			       "[core]\n\ta = 1\n\t%s\n[a]\n\tz = 1\n", secret[i]);
+		cleans(text, "[core]\n\ta = 1\n[a]\n\tz = 1\n");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
+		(void)snprintf(left, sizeof(left), "[core]\n\t%s\n", plain[i]);
+		cleans(left, left);
+	}
+	cleans("[core] sshCommand = sshpass -p s ssh\n\ta = 1\n", "[core]\n\ta = 1\n");
+}
+
+#define ID     "0123456789abcdef0123456789abcdef01234567"
+#define RECORD ID " " ID " A <a@b> 1700000000 +0000\t"
+
+TEST(records_of_git_keep_their_lines)
+{
+	cleans(RECORD "clone: from https://u:s@h/x.git\n",
+	       RECORD "clone: from https://h/x.git\n");
+	cleans(RECORD "pull https://s@h/x main: Fast-forward\n" RECORD
+		      "reset: [credential]\n",
+	       RECORD "pull https://h/x main: Fast-forward\n" RECORD
+		      "reset: [credential]\n");
+	cleans(RECORD "pull ssh://git:s#t@h/x\n", RECORD "pull ssh://git@h/x\n");
+	cleans(RECORD "commit: token = x, see https://h and a@b \\\n" RECORD
+		      "fetch 'https://u:s@h'\n",
+	       RECORD "commit: token = x, see https://h and a@b \\\n" RECORD
+		      "fetch 'https://h'\n");
+	cleans(ID "\tnot-for-merge\tbranch 'a\"b' of https://u:s@h/x\n" ID
+		  "\t\t'c' of ../x\n",
+	       ID "\tnot-for-merge\tbranch 'a\"b' of https://h/x\n" ID
+		  "\t\t'c' of ../x\n");
+}
+
+TEST(the_reflog_is_shown_without_passwords)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	shell("cd p && git init -qb main . && rm -f .git/hooks/* && mkdir -p x && git init -qb main --bare y.git && "
+	      "git -c user.name=n -c user.email=e@h commit -q --allow-empty -m 'See https://h/x' && "
+	      "git update-ref -m 'pull https://u:secret@h/x: Fast-forward' HEAD HEAD && "
+	      "git update-ref -m 'pull https://u:secret@h/x: Fast-forward' --create-reflog refs/heads/a/credentials HEAD && "
+	      "git update-ref -m 'branch: Created from HEAD' --create-reflog refs/heads/b HEAD && "
+	      "for m in modules/m modules/logs worktrees/w; do mkdir -p .git/$m/logs .git/$m/objects && "
+	      "cp .git/logs/HEAD .git/$m/logs/ && printf '[x]\\ntoken = s\\n' >.git/$m/config; done && "
+	      "mkdir y.git/logs && cp .git/logs/HEAD y.git/logs/ && rm -f y.git/hooks/* && "
+	      "head -c 68000000 /dev/zero >.git/logs/refs/heads/large");
+	w = start();
+	STREQ(hide(w, NULL),
+	      ".git/logs/refs/heads/large|"
+	      "~.git/logs/HEAD|~.git/logs/refs/heads/a/credentials|"
+	      "~.git/modules/logs/config|~.git/modules/logs/logs/HEAD|"
+	      "~.git/modules/m/config|~.git/modules/m/logs/HEAD|"
+	      "~.git/worktrees/w/config|~.git/worktrees/w/logs/HEAD|~y.git/logs/HEAD|");
+	shell("! grep -r secret '%s/hide' && cp -r '%s/hide/.git/logs' p/.git/ && cd p && "
+	      "test \"$(git reflog --format=%%gs)\" = 'pull https://h/x: Fast-forward\n"
+	      "commit (initial): See https://h/x'",
+	      w->dir, w->dir);
+	end();
+}
+
 TEST(configurations_of_submodules_and_nested_repositories_are_cleaned)
 {
 	AUTO_WORK struct work *w = NULL;

@@ -103,7 +103,9 @@ static void work_say_hidden(const struct work_job *job, const struct work_hidden
 			h->n, h->n == 1 ? " is" : "s are", h->n == 1 ? "its" : "their",
 			h->paths[0], h->n > 1 ? ", ..." : "");
 	if (h->n_cleaned > 0)
-		message_say("work", "git's configuration is shown without credentials");
+		message_say(
+			"work",
+			"git's configuration and reflog are shown without credentials");
 }
 
 /* The kernel's error inside is EOVERFLOW, which does not say what to do. */

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hide_command.c - is a password written in a command? A pure function
+ *
+ * A command in git's configuration can have one as an argument ("sshpass -p x ssh"), as a
+ * variable ("API_TOKEN=x tool"), or in a header ("Authorization: Basic x"). What names a
+ * file, or takes the password from a variable or another command, has none.
+ */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "work/hide_internal.h"
+
+/* How the name of a variable, option or header ends that goes with a secret. */
+static const char *const hide_command_secrets[] = {
+	"pass",       "password",   "passwd",     "passphrase",  "pwd",
+	"token",      "secret",     "apikey",     "api_key",     "api-key",
+	"access_key", "access-key", "accesskey",  "private_key", "secret_key",
+	"secret-key", "secretkey",  "credential", "credentials", "authorization",
+	"cookie",
+};
+
+/* Options of programs whose names do not say that they are for a password. */
+static const struct {
+	const char *program, *option;
+	bool attached; /* the password can follow in the same word */
+	bool colon;    /* what is before a colon is a user; without one, nothing else */
+} hide_command_options[] = {
+	{ "sshpass", "-p", true, false },
+	{ "openssl", "-k", false, false },
+	{ "openssl", "-K", false, false },
+	{ "curl", "-u", true, true },
+	{ "curl", "--user", false, true },
+	{ "curl", "-U", true, true },
+	{ "plink", "-pw", false, false },
+	{ "plink.exe", "-pw", false, false },
+	{ "openssl", "-passin", false, false },
+	{ "openssl", "-passout", false, false },
+	/* Programs that others start: their options are their own. */
+	{ "ssh", "", false, false },
+	{ "scp", "", false, false },
+	{ "sftp", "", false, false },
+	{ "rsync", "", false, false },
+};
+
+static bool hide_command_is_name(char c)
+{
+	return isalnum((unsigned char)c) || (c && strchr("_-.", c));
+}
+
+/* Skip blanks, and the marks with which words are quoted. */
+static const char *hide_command_skip(const char *at)
+{
+	return at + strspn(at, " \t\r\n\"'\\");
+}
+
+/* Does the text begin with a value that is written there? */
+static bool hide_command_is_value(const char *at)
+{
+	static const char *const others[] = { "yes",   "no",   "true", "false",
+					      "on",    "off",  "none", "auto",
+					      "stdin", "env:", "fd:",  "file:" };
+	size_t n = strcspn(at, " \t\r\n\"'\\;,)");
+
+	if (n == 0 || strchr("$`%<>|&(", *at))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		size_t size = strlen(others[i]);
+
+		if ((n == size || (others[i][size - 1] == ':' && n > size)) &&
+		    strncasecmp(at, others[i], size) == 0)
+			return false;
+	}
+	return true;
+}
+
+static bool hide_command_is_secret(const char *name, size_t n)
+{
+	while (n > 0 && isdigit((unsigned char)name[n - 1]))
+		n--;
+	for (size_t i = 0; i < ARRAY_SIZE(hide_command_secrets); i++) {
+		size_t size = strlen(hide_command_secrets[i]);
+
+		if (n >= size &&
+		    strncasecmp(name + n - size, hide_command_secrets[i], size) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The name at @name, which @end follows, is one that goes with a secret. */
+static bool hide_command_assigns(const char *name, const char *end)
+{
+	static const char header[] = "authorization";
+	const size_t n = sizeof(header) - 1;
+	const char *value = hide_command_skip(end);
+
+	/* "refs/heads/token:x" and "token:x.git" are names of other things. */
+	if (*value == '=' || (*value == ':' && (isspace((unsigned char)value[1]) ||
+						((size_t)(end - name) >= n &&
+						 strncasecmp(end - n, header, n) == 0))))
+		return hide_command_is_value(hide_command_skip(value + 1));
+	return name[0] == '-' && value > end && *value != '-' &&
+	       hide_command_is_value(value);
+}
+
+/* Is the word at @name an option of the program that has a password? */
+static bool hide_command_gives(const char *program, size_t size, const char *name,
+			       const char *end)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(hide_command_options); i++) {
+		const char *option = hide_command_options[i].option, *value;
+		size_t n = strlen(option);
+
+		if (strlen(hide_command_options[i].program) != size ||
+		    strncasecmp(program, hide_command_options[i].program, size) != 0 ||
+		    strncmp(name, option, n) != 0 ||
+		    (name + n != end && !hide_command_options[i].attached))
+			continue;
+		value = hide_command_skip(name + n);
+		value += *value == '=';
+		if (hide_command_is_value(value) &&
+		    (!hide_command_options[i].colon ||
+		     memchr(value, ':', strcspn(value, " \t\r\n"))))
+			return true;
+	}
+	return false;
+}
+
+/* Is the word a program that has such options? */
+static bool hide_command_is_program(const char *name, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(hide_command_options); i++)
+		if (strlen(hide_command_options[i].program) == n &&
+		    strncasecmp(name, hide_command_options[i].program, n) == 0)
+			return true;
+	return false;
+}
+
+bool hide_command_has_secret(const char *text)
+{
+	const char *program = text, *end;
+	size_t size = 0;
+
+	for (const char *at = text; *at; at = end) {
+		for (; *at && !hide_command_is_name(*at); at++)
+			if (strchr(";|&\n", *at))
+				size = 0; /* another command begins */
+		for (end = at; hide_command_is_name(*end); end++)
+			;
+		if (hide_command_is_secret(at, (size_t)(end - at)) &&
+		    hide_command_assigns(at, end))
+			return true;
+		if (hide_command_is_program(at, (size_t)(end - at))) {
+			program = at;
+			size = (size_t)(end - at);
+		} else if (size > 0 && hide_command_gives(program, size, at, end)) {
+			return true;
+		}
+	}
+	return false;
+}
