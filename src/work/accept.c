@@ -108,11 +108,11 @@ static int accept_begin(struct accept *a, struct warren_error *err)
 typedef int accept_one(void *ctx, const struct accept_item *item,
 		       struct warren_error *err);
 
-static bool accept_is_below(const struct change *c, const struct change *tree)
+static bool accept_is_below(const char *path, const char *tree)
 {
-	size_t n = strlen(tree->path);
+	size_t n = strlen(tree);
 
-	return strncmp(c->path, tree->path, n) == 0 && c->path[n] == '/';
+	return strncmp(path, tree, n) == 0 && path[n] == '/';
 }
 
 /* The first change below a directory, or where it would be: they are sorted by path. */
@@ -135,6 +135,10 @@ static size_t accept_first_in(const struct changes *all, const char *tree)
 
 static bool accept_is_part(const struct change *c, const struct change *tree, bool set_id)
 {
+	/* What was moved to an ignored directory is listed, and decided on, on its own.
+	 */
+	if (tree->ignored && c->from && !accept_is_below(c->from, tree->path))
+		return false;
 	return (!tree->ignored || c->ignored) && (set_id || !change_is_set_id_only(c));
 }
 
@@ -170,7 +174,8 @@ static int accept_expand(struct work *w, const struct accept_item *items, size_t
 		if (own && accept_is_part(own, c, bits))
 			r = one(ctx, &part, err);
 		for (size_t k = accept_first_in(&all, c->path);
-		     r >= 0 && k < all.n && accept_is_below(&all.v[k], c); k++) {
+		     r >= 0 && k < all.n && accept_is_below(all.v[k].path, c->path);
+		     k++) {
 			part.change = &all.v[k];
 			if (accept_is_part(&all.v[k], c, bits))
 				r = one(ctx, &part, err);

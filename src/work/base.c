@@ -181,8 +181,9 @@ int base_keep(struct work *w, struct warren_error *err)
 	for (size_t i = 0; i < c.n; i++) {
 		const struct change *v = &c.v[i];
 
-		if (v->tree || v->ignored || v->touched || !S_ISREG(v->old_mode) ||
-		    v->old_size > TEXT_MAX)
+		/* An ignored place that a file was moved to does not make it ignored. */
+		if (v->tree || (v->ignored && !v->from) || v->touched ||
+		    !S_ISREG(v->old_mode) || v->old_size > TEXT_MAX)
 			continue;
 		r = base_copy(w, base, v);
 		/* A directory and a file may have had the same name. */

@@ -244,140 +244,6 @@ int change_contents(struct work *w, const struct change *c, struct change_side *
 	return 0;
 }
 
-/* ----------------------------------------------------------------------- renames */
-
-#define RENAME_COMPARES_MAX 10000
-#define RENAME_BYTES_MAX    ((uint64_t)4 << 30)
-#define RENAME_STEPS_MAX    ((uint64_t)50 << 20)
-
-/* What may still be compared to find renames. */
-struct rename_budget {
-	unsigned compares;
-	uint64_t bytes, steps;
-};
-
-/* Return whether two files of @size may be compared. */
-static bool rename_afford(struct rename_budget *b, uint64_t size)
-{
-	if (b->compares == 0 || b->bytes < size)
-		return false;
-	b->compares--;
-	b->bytes -= size;
-	return true;
-}
-
-static int rename_by_size(const void *a, const void *b)
-{
-	const struct change *x = *(const struct change *const *)a,
-			    *y = *(const struct change *const *)b;
-
-	if (x->old_size != y->old_size)
-		return x->old_size < y->old_size ? -1 : 1;
-	return strcmp(x->path, y->path);
-}
-
-static bool rename_may(const struct change *c)
-{
-	const mode_t mode = c->kind == CHANGE_REMOVED ? c->old_mode : c->new_mode;
-	const uint64_t size = c->kind == CHANGE_REMOVED ? c->old_size : c->new_size;
-
-	return !c->tree && !c->ignored && !c->guard && size > 0 &&
-	       (S_ISREG(mode) || S_ISLNK(mode));
-}
-
-static int rename_same(int lower, int upper, const char *from, const char *to)
-{
-	struct change_at old = { .dir = -1 }, new = { .dir = -1 };
-	int r = change_at_open(lower, from, &old);
-
-	r = r < 0 ? r : change_at_open(upper, to, &new);
-	r = r < 0 ? r : change_same(&old, &new);
-	close_p(&old.dir);
-	close_p(&new.dir);
-	/* A file that cannot be read is not found to be renamed. */
-	return r == -EACCES ? r : r > 0;
-}
-
-static const char *rename_base(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* Find the removed file that became @c: best, one with the same name. */
-static int rename_find(int upper, int lower, struct change **gone, size_t n,
-		       struct change *c, struct rename_budget *budget)
-{
-	struct change *best = NULL;
-	size_t low = 0;
-
-	for (size_t high = n; low < high;) {
-		size_t middle = low + (high - low) / 2;
-
-		if (gone[middle]->old_size < c->new_size)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < n && budget->compares > 0 && budget->steps > 0 &&
-	       gone[low]->old_size == c->new_size;
-	     low++) {
-		const char *from = gone[low]->path; /* NULL: it became another file */
-		bool name = from && strcmp(rename_base(from), rename_base(c->path)) == 0;
-		int r;
-
-		budget->steps--;
-		if (!from || (best && !name) ||
-		    (gone[low]->old_mode & S_IFMT) != (c->new_mode & S_IFMT))
-			continue;
-		if (!rename_afford(budget, c->new_size))
-			break;
-		r = rename_same(lower, upper, gone[low]->path, c->path);
-		if (r < 0)
-			return r;
-		if (r > 0)
-			best = gone[low];
-		if (r > 0 && name)
-			break;
-	}
-	if (!best)
-		return 0;
-	c->kind = CHANGE_RENAMED;
-	c->from = best->path;
-	c->old_mode = best->old_mode;
-	c->old_size = best->old_size;
-	c->touched = best->touched;
-	best->path = NULL; /* dropped by the caller */
-	return 0;
-}
-
-int changes_find_renames(int upper, int lower, struct changes *c)
-{
-	AUTO_FREE struct change **gone = calloc(c->n + 1, sizeof(struct change *));
-	struct rename_budget budget = { RENAME_COMPARES_MAX, RENAME_BYTES_MAX,
-					RENAME_STEPS_MAX };
-	size_t n = 0, out = 0;
-	int r = 0;
-
-	if (!gone)
-		return -ENOMEM;
-	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].kind == CHANGE_REMOVED && rename_may(&c->v[i]))
-			gone[n++] = &c->v[i];
-	if (n == 0)
-		return 0;
-	qsort(gone, n, sizeof(struct change *), rename_by_size);
-	for (size_t i = 0; r == 0 && i < c->n; i++)
-		if (c->v[i].kind == CHANGE_ADDED && c->v[i].path && rename_may(&c->v[i]))
-			r = rename_find(upper, lower, gone, n, &c->v[i], &budget);
-	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].path)
-			c->v[out++] = c->v[i];
-	c->n = out;
-	return r;
-}
-
 /* ------------------------------------------------------------------------- lines */
 
 /* Of the whole list, to limit its time; what is beyond it is shown without lines. */
@@ -425,7 +291,7 @@ static int changes_count_lines(struct work *w, struct change *c,
 static int changes_list_once(struct work *w, unsigned flags, struct changes *ret,
 			     struct warren_error *err)
 {
-	AUTO_CHANGES struct changes c = { 0 };
+	AUTO_CHANGES struct changes c = { 0 }, inside = { 0 };
 	AUTO_CLOSE int lower = -1, upper = -1, hide = -1;
 	struct lines_budget budget = { LINES_BYTES_MAX, LINES_WORK_MAX };
 	int r = work_project(w, err);
@@ -443,11 +309,15 @@ static int changes_list_once(struct work *w, unsigned flags, struct changes *ret
 	if (r < 0)
 		return error_errno(err, -r, "open the directories of work '%s'", w->id);
 	r = changes_walk(w, upper, hide, lower, flags, &c, err);
+	if (r == 0 && !(flags & CHANGES_EXPAND) && changes_may_be_moved_inside(&c)) {
+		r = changes_walk(w, upper, hide, lower, flags | CHANGES_EXPAND, &inside,
+				 err);
+		/* There are too many to look into them. */
+		r = r == -E2BIG ? 0 : r;
+	}
 	if (r < 0)
 		return r;
-	if (c.n > 0)
-		qsort(c.v, c.n, sizeof(*c.v), change_compare);
-	r = changes_find_renames(upper, lower, &c);
+	r = changes_find_renames(upper, lower, &c, &inside);
 	if (r < 0)
 		return error_errno(err, -r, "search for renamed files");
 	for (size_t i = 0; r == 0 && (flags & CHANGES_LINES) && i < c.n; i++)

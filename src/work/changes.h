@@ -6,11 +6,14 @@
  * of the project. Files that were written but are equal do not count as changes. A new
  * directory is listed as its files, and itself only if it is empty; the same holds for
  * directories that were removed. A file that was moved without a change of its contents
- * is renamed. The mode of the project's directory itself does not count as a change.
+ * is renamed. If the new place is ignored or guarded, so is the whole change, so that the
+ * old file is not removed without the new one. The mode of the project's directory itself
+ * does not count as a change.
  *
  * Two kinds of directories are listed as one change with .tree set: those that .gitignore
  * ignores, and git's own (except for files in them that git executes or reads its
- * configuration from). CHANGES_EXPAND lists their files instead.
+ * configuration from, and files that were moved to an ignored directory from elsewhere).
+ * CHANGES_EXPAND lists their files instead.
  */
 #ifndef WORK_CHANGES_H
 #define WORK_CHANGES_H
@@ -66,6 +69,7 @@ struct change {
 	uint64_t old_size, new_size;
 	bool tree;    /* a whole directory: .n_files of it changed */
 	bool ignored; /* by .gitignore */
+	bool inner;   /* of a git directory: only CHANGES_EXPAND lists it */
 	/* Only with CHANGES_LINES. .uncounted: like .binary, and maybe it is text. */
 	bool binary, uncounted;
 	bool touched; /* the user's file has changed since the work started */

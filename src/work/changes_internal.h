@@ -106,14 +106,23 @@ int change_side_read(const struct change_at *at, struct change_side *ret);
 
 /* The directory that is below the sandbox's changes: the project, or its copy. */
 int changes_lower(const struct work *w);
-/* Pair files that were removed with equal ones that were added. */
-int changes_find_renames(int upper, int lower, struct changes *c);
 /* The directory of the sandbox's changes. */
 int changes_upper(const struct work *w);
 /* Find an entry beneath @root; the caller closes ret->dir. */
 int change_at_open(int root, const char *path, struct change_at *ret);
 int change_compare(const void *a, const void *b);
 void change_done(struct change *c);
+
+/* ----------------------------------------------------------- changes_renames.c */
+
+/* Is there a file that may have been moved to a directory that is listed as one change?
+ */
+bool changes_may_be_moved_inside(const struct changes *c);
+/*
+ * Pair files that were removed with equal ones that were added, and sort the list. What
+ * was moved to a file in @inside is taken from that: the list with all files, or empty.
+ */
+int changes_find_renames(int upper, int lower, struct changes *c, struct changes *inside);
 
 /* ------------------------------------------------------------- changes_walk.c */
 

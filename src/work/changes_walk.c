@@ -220,6 +220,7 @@ static int changes_found(struct changes_walk *k, enum change_kind kind,
 	c->kind = kind;
 	c->guard = guard;
 	c->ignored = ignored || (k->ignored && k->git);
+	c->inner = k->git && !guard_git_notable(k->path + k->git_at);
 	c->old_mode = old ? old->st_mode : 0;
 	c->new_mode = new ? new->st_mode : 0;
 	if (old && new && (old->st_mode & S_IFMT) == (new->st_mode &S_IFMT)) {

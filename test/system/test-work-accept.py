@@ -306,6 +306,51 @@ def names_of_warren_are_never_accepted_and_never_removed():
         eq((p.get("d/.warren-x"), p.get("d/.warren"), p.get("d/x.warren-x")), (b"mine\n", b"2\n", b"2\n"), "in any directory")
 
 
+@test
+@needs_root
+def a_file_that_was_moved_to_an_ignored_place_is_never_lost():
+    move = "mkdir build; mv notes d build; echo new >build/other; mv log log.tmp; rm gone; echo 2 >a"
+
+    def begin(p):
+        for name in ("a", "notes", "d/x", "log", "gone"):
+            p.put(name, b"only in %s\n" % name.encode())
+        p.put(".gitignore", b"build/\n*.tmp\n")
+        p.git()
+        return p.work(move)
+
+    with project() as p:
+        wid = begin(p)
+        ok(b" ignored notes => build/notes" in p.warren("diff", wid, "--stat").stdout, "the move is shown")
+        ok(b"notes" not in p.warren("diff", wid, "--patch").stdout, "a patch does not remove the old file, either")
+        q = p.warren("accept", wid)
+        ok(b"3 of them were moved to an ignored place" in q.stderr and b"4 ignored files are left" in q.stderr, q)
+        eq((p.get("a"), os.path.exists(f"{p.path}/gone")), (b"2\n", False), "a control: the others are accepted")
+        p.warren("accept", wid, "notes", status=125)
+        p.warren("reject", wid)
+        eq([p.get(n) for n in ("notes", "d/x", "log")], [b"only in notes\n", b"only in d/x\n", b"only in log\n"])
+        eq((os.path.exists(f"{p.path}/build"), p.works()), (False, []))
+    with project() as p:
+        wid = begin(p)
+        p.warren("accept", wid, "--ignored", "notes")
+        eq((os.path.exists(f"{p.path}/notes"), p.get("build/notes")), (False, b"only in notes\n"), "both parts of one move")
+        p.warren("accept", wid, "--ignored")
+        eq([p.get(n) for n in ("build/d/x", "build/other", "log.tmp")], [b"only in d/x\n", b"new\n", b"only in log\n"])
+        eq((sorted(os.listdir(p.path)), p.works()), ([".git", ".gitignore", "a", "build", "log.tmp"], []))
+    with project() as p:
+        wid = begin(p)
+        p.warren("reject", wid, "build")
+        q = p.warren("work", "--resume", wid, "--", "sh", "-c", "ls; cat notes d/x")
+        eq(q.stdout, b"a\nd\nlog.tmp\nnotes\nonly in notes\nonly in d/x\n", "the sandbox has them in their old places again")
+    with project() as p:
+        p.put("hook", b"only\n")
+        p.git()
+        wid = p.work("mv hook .git/hooks/pre-commit")
+        p.warren("accept", wid, status=125)
+        eq(p.get("hook"), b"only\n", "it needs a permission")
+        p.warren("accept", wid, "--allow", "git")
+        eq((os.path.exists(f"{p.path}/hook"), p.get(".git/hooks/pre-commit")), (False, b"only\n"))
+
+
 def mounted(p, kind, where, *options):
     subprocess.run(["mount", "-t", kind, *options, where], check=True)
     return lambda: subprocess.run(["umount", "-l", where], check=True)

@@ -65,6 +65,33 @@ TEST(files_with_the_same_contents_are_renamed_once)
 	end();
 }
 
+/* Otherwise, the old file could be removed, and the new one be rejected. */
+TEST(files_that_were_moved_to_an_ignored_or_guarded_place_are_renamed)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_CHANGES struct changes c = { 0 };
+
+	NEED_MOUNTS();
+	begin();
+	shell("cd p && mkdir d .git && echo 'build\n*.log' >.gitignore && echo 1 >a && "
+	      "echo 22 >b && echo 333 >d/c && echo 4444 >e && echo 55555 >f && "
+	      "mkdir -p .git/hooks && echo 666666 >g && echo 7777777 >h");
+	w = start();
+	inside(w,
+	       "mkdir -p build/deep two/build; mv a build/deep; mv b b.log; mv d two/build; "
+	       "echo x >build/x; cp e build; mv e e2; rm f; mv g .git/hooks/pre-commit; "
+	       "mv h .git/h");
+	STREQ(list(w, 0),
+	      "R# .git/hooks/pre-commit<g|Ri b.log<b|Ai* build|Ri build/deep/a<a|"
+	      "R e2<e|D f|D h|Ri two/build/d/c<d/c|");
+	EQ(changes_list(w, 0, &c, &err), 0);
+	EQ(c.v[2].n_files, 2);
+	STREQ(list(w, CHANGES_EXPAND),
+	      "A# .git/h|R# .git/hooks/pre-commit<g|Ri b.log<b|Ri build/deep/a<a|Ai build/e|"
+	      "Ai build/x|R e2<e|D f|D h|Ri two/build/d/c<d/c|");
+	end();
+}
+
 TEST(directories_that_were_replaced)
 {
 	AUTO_WORK struct work *w = NULL;

@@ -58,6 +58,7 @@ int decide_all(const struct changes *changes, const struct accept_options *o,
 			left.linked = true;
 		} else if (c->ignored && !o->ignored) {
 			left.ignored += c->tree ? c->n_files : 1;
+			left.moved += c->from != NULL;
 		} else if (missing) {
 			left.guarded++;
 			left.guards |= missing;
@@ -84,6 +85,13 @@ void decide_print_left(const struct decide *d, const struct decide_left *left)
 			    "--ignored",
 			    left->ignored, left->ignored == 1 ? "file is" : "files are",
 			    left->ignored == 1 ? "it" : "them", id);
+	if (left->moved)
+		message_say(d->command,
+			    "%zu of them %s moved to an ignored place, and %s also where "
+			    "%s until then",
+			    left->moved, left->moved == 1 ? "was" : "were",
+			    left->moved == 1 ? "stays" : "stay",
+			    left->moved == 1 ? "it was" : "they were");
 	for (unsigned bit = 1; bit <= GUARD_HIDDEN; bit *= 2)
 		if ((left->guards & bit) && bit != GUARD_DEVICE)
 			message_say(d->command,

@@ -14,6 +14,7 @@
 /* What decide_all() left, by the reason. */
 struct decide_left {
 	size_t ignored;                 /* .gitignore ignores it */
+	size_t moved;                   /* of them, files that were not ignored before */
 	size_t guarded;                 /* needs a permission; or can never be accepted */
 	unsigned guards;                /* these permissions */
 	bool repository;                /* the repository (".git") changed */

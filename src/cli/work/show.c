@@ -429,6 +429,10 @@ static size_t show_name_width(const struct changes *changes, unsigned width)
 static void show_one_line(const struct change *c, struct buf *out)
 {
 	buf_puts(out, c->ignored ? " ignored " : " repository ");
+	if (c->from) {
+		show_path(c->from, out);
+		buf_puts(out, " => ");
+	}
 	show_path(c->path, out);
 	if (c->tree)
 		buf_printf(out, "/ (%zu %s)", c->n_files,
