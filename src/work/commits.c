@@ -13,6 +13,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -369,14 +370,18 @@ static int commits_transfer(struct commits *c, struct warren_error *err)
 				 &(struct git_command){ .argv = argv,
 							.writes = "objects",
 							.hostile = true,
+							.sender = sender,
 							.in = ends[0],
 							.out = -1 },
 				 &out, err);
 	(void)close(ends[0]);
 	if (sender < 0)
 		return sender;
+	/* It may wait for something, too. */
+	if (r < 0)
+		(void)kill(sender, SIGKILL);
 	status = git_wait(sender);
-	if (r == -ENOENT)
+	if (r == -ENOENT || r == -ETIMEDOUT)
 		return r;
 	return r < 0 || status != 0
 		       ? error_set(
@@ -441,19 +446,24 @@ static int commits_check_branch(struct commits *c, const char *ref, char **ret_o
 	const char *const show[] = { "rev-parse", "-q", "--verify", ref, NULL };
 	const char *ancestor[] = { "merge-base", "--is-ancestor", NULL, c->result.commit,
 				   NULL };
-	struct warren_error ignored;
+	struct warren_error why = WARREN_ERROR_INIT;
+	int r = commits_git(c, show, ret_old, &why);
 
-	if (commits_git(c, show, ret_old, &ignored) < 0) {
+	if (r == -EPROTO) { /* there is no such branch */
 		*ret_old = NULL;
 		return 0;
 	}
 	ancestor[2] = *ret_old;
-	if (!(c->flags & COMMITS_FORCE) && commits_git(c, ancestor, NULL, &ignored) < 0)
+	if (r == 0 && !(c->flags & COMMITS_FORCE))
+		r = commits_git(c, ancestor, NULL, &why);
+	if (r == -EPROTO)
 		return error_set(err, EEXIST,
 				 "the branch '%s' has commits that would be lost: rename "
 				 "or delete it, or use --force",
 				 c->result.branch);
-	return 0;
+	if (r < 0)
+		*err = why;
+	return r;
 }
 
 static int commits_count(struct commits *c, struct warren_error *err)
@@ -485,6 +495,8 @@ static int commits_update(struct commits *c, struct warren_error *err)
 	if (asprintf(&ref, "refs/heads/%s", c->result.branch) < 0)
 		return error_errno(err, ENOMEM, "update a branch");
 	r = commits_git(c, kind, &type, err);
+	if (r == -ETIMEDOUT)
+		return r;
 	if (r < 0 || strcmp(type, "commit") != 0)
 		return error_set(err, EBADMSG, "the HEAD of the sandbox is not a commit");
 	r = commits_check_worktrees(c, ref, err);

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -77,8 +79,13 @@ const char *git_program(void)
 
 /*
  * A large pack, or the history of a large project, takes long. Everything else does not,
- * unless git waits for a pipe that its configuration includes: then it is not started
- * again for that.
+ * unless git waits for a pipe, which its configuration includes or which is in the place
+ * of another file: then it is not started again for that. A command that may take long
+ * waits for a pipe if it uses no processor time at all for some seconds; one that reads
+ * from a slow disk or server uses a little.
+ *
+ * The caller ends it. The alarm is for a git whose caller was killed; as the first
+ * process of a pid namespace (git_confine.c), it would ignore it.
  */
 #define GIT_SECONDS_SLOW 900
 #define GIT_SECONDS      10
@@ -215,42 +222,92 @@ int git_wait(int pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int git_collect(int fd, struct buf *out)
+/* The processor time that a process has used, in nanoseconds; it may have ended. */
+static uint64_t git_used(int pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 ||
+	    clock_gettime(clock, &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* What git_collect() knows about the time that git takes. */
+struct git_watch {
+	int pid, sender;
+	uint64_t used;
+	unsigned seconds, idle; /* in all; without output and processor time */
+};
+
+/* A second has passed without output. Does git wait for something, or take too long? */
+static bool git_watch_tick(struct git_watch *w)
+{
+	uint64_t used = git_used(w->pid) + git_used(w->sender);
+
+	w->idle = used == w->used ? w->idle + 1 : 0;
+	w->used = used;
+	return w->idle >= GIT_SECONDS || ++w->seconds >= GIT_SECONDS_SLOW;
+}
+
+static int git_collect(int fd, struct git_watch *watch, struct buf *out)
 {
 	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
 		char *room = buf_reserve(out, 65536);
+		/* Seconds in which this process was stopped do not count. */
+		int ready = room ? poll(&p, 1, 1000) : -1;
 		ssize_t n;
 
 		if (!room)
 			return -EFBIG;
-		n = read(fd, room, 65536);
+		if (ready == 0 && git_watch_tick(watch))
+			return -ETIMEDOUT;
+		if (ready == 0 || (ready < 0 && errno == EINTR))
+			continue;
+		n = ready < 0 ? -1 : read(fd, room, 65536);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
 		out->len += (size_t)n;
+		watch->idle = 0;
 	}
+}
+
+static int git_timed_out(struct warren_error *err)
+{
+	git_waits = true;
+	return error_set(err, ETIMEDOUT,
+			 "git did not end in this repository: its configuration may "
+			 "include a named pipe, or there is one in the place of a file "
+			 "('find .git -type p' lists them)");
 }
 
 int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	    struct warren_error *err)
 {
 	struct git_command command = *c;
-	int ends[2], pid, r, status;
+	struct git_watch watch = { .sender = c->sender };
+	int ends[2], r, status;
 
 	if (git_waits)
-		return error_set(err, EPROTO, "git does not end in this repository");
+		return git_timed_out(err);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
 	command.out = ends[1];
-	pid = git_start(w, &command, err);
+	watch.pid = git_start(w, &command, err);
 	(void)close(ends[1]);
-	r = pid < 0 ? pid : git_collect(ends[0], out);
+	r = watch.pid < 0 ? watch.pid : git_collect(ends[0], &watch, out);
 	(void)close(ends[0]);
-	if (pid < 0)
-		return pid;
-	status = git_wait(pid);
-	git_waits = status == 128 + SIGALRM;
+	if (watch.pid < 0)
+		return watch.pid;
+	if (r < 0)
+		(void)kill(watch.pid, SIGKILL);
+	status = git_wait(watch.pid);
+	if (r == -ETIMEDOUT || status == 128 + SIGALRM)
+		return git_timed_out(err);
 	if (r < 0)
 		return error_errno(err, -r, "read the output of git");
 	if (status == 127)

@@ -22,9 +22,10 @@ struct git_command {
 	const char *writes;
 	/* It reads objects of the sandbox: as root, git is confined (git_confine.h). */
 	bool hostile;
-	bool slow; /* it may read all commits; otherwise, it must end in 10 seconds */
-	int in;    /* -1: nothing */
-	int out;   /* -1: @ret_out gets the output */
+	bool slow;  /* it may read all commits; otherwise, it must end in 10 seconds */
+	int sender; /* the pid of the git that writes to @in, or 0 */
+	int in;     /* -1: nothing */
+	int out;    /* -1: @ret_out gets the output */
 };
 
 /* The path of the program, which is none that the project could have. */
@@ -34,7 +35,11 @@ int git_start(const struct work *w, const struct git_command *c,
 	      struct warren_error *err);
 /* Wait for it: its exit status, or -errno. */
 int git_wait(int pid);
-/* Run it, and get its output. -EPROTO: it failed; -EFBIG: @out is full. */
+/*
+ * Run it, and get its output. -EPROTO: it failed; -EFBIG: @out is full. -ETIMEDOUT: it
+ * waited for something, such as a named pipe, or took too long; then it is not started
+ * again.
+ */
 int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	    struct warren_error *err);
 

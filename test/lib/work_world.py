@@ -61,8 +61,8 @@ class User:
     def warren(self, *words, **kw):
         self.own()
         kw.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.run([*self.prefix, self.program, *words], env=self.env, cwd="/", capture_output=True, timeout=WAIT,
-                              check=False, **kw)
+        kw.setdefault("timeout", WAIT)
+        return subprocess.run([*self.prefix, self.program, *words], env=self.env, cwd="/", capture_output=True, check=False, **kw)
 
     def start(self, *words):
         self.own()
