@@ -518,6 +518,8 @@ static int commits_update(struct commits *c, struct warren_error *err)
 		&(struct git_command){
 			.argv = argv, .writes = ".", .slow = true, .in = -1, .out = -1 },
 		&out, err);
+	if (r == -EPROTO)
+		r = commits_find_lock(c->w, c->result.branch, err);
 	return r < 0 ? error_wrap(err, "update the branch '%s'", c->result.branch)
 		     : commits_count(c, err);
 }

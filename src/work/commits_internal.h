@@ -20,4 +20,10 @@ int commits_check_hidden(const struct work *w, const char *commit,
 int commits_check_links(const struct work *w, const char *branch,
 			struct warren_error *err) MUST_CHECK;
 
+/*
+ * git failed to write the branch @branch: if there is the lock of another git, or of one
+ * that was killed, return -EBUSY, and name it. Otherwise, -EPROTO, and @err is the same.
+ */
+int commits_find_lock(const struct work *w, const char *branch, struct warren_error *err);
+
 #endif /* WORK_COMMITS_INTERNAL_H */

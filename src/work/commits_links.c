@@ -16,7 +16,8 @@
 #include "work/commits_internal.h"
 #include "work/files_internal.h"
 
-#define LINKS_REF_MAX 4096
+#define LINKS_REF_MAX  4096
+#define LINKS_PATH_MAX 512
 
 /* Below .git; with %s, the name of the branch comes there. Parents are checked, too. */
 static const char *const links_written[] = {
@@ -59,12 +60,23 @@ static int links_check(int git, const char *path, struct warren_error *err)
 	return r < 0 && r != -ENOENT ? error_errno(err, -r, "check '.git/%s'", path) : 0;
 }
 
+/* The file @i of the table, for the branch. */
+static void links_path(size_t i, const char *branch, char path[LINKS_PATH_MAX])
+{
+	const char *mark = strstr(links_written[i], "%s");
+
+	(void)snprintf(path, LINKS_PATH_MAX, "%.*s%s%s",
+		       mark ? (int)(mark - links_written[i])
+			    : (int)strlen(links_written[i]),
+		       links_written[i], mark ? branch : "", mark ? mark + 2 : "");
+}
+
 int commits_check_links(const struct work *w, const char *branch,
 			struct warren_error *err)
 {
 	AUTO_CLOSE int git = beneath_dir(w->project_fd, ".git", O_PATH);
 	AUTO_FREE char *ref = NULL;
-	char path[512];
+	char path[LINKS_PATH_MAX];
 	struct stat st;
 	size_t n;
 
@@ -73,14 +85,9 @@ int commits_check_links(const struct work *w, const char *branch,
 	if (beneath_stat(git, "commondir", &st) == 0)
 		return links_refuse("commondir", "names another repository", err);
 	for (size_t i = 0; i < ARRAY_SIZE(links_written); i++) {
-		const char *mark = strstr(links_written[i], "%s");
 		int r;
 
-		(void)snprintf(path, sizeof(path), "%.*s%s%s",
-			       mark ? (int)(mark - links_written[i])
-				    : (int)strlen(links_written[i]),
-			       links_written[i], mark ? branch : "",
-			       mark ? mark + 2 : "");
+		links_path(i, branch, path);
 		r = links_check(git, path, err);
 		if (r < 0)
 			return r;
@@ -90,4 +97,26 @@ int commits_check_links(const struct work *w, const char *branch,
 	    strncmp(ref, "ref:", 4) == 0)
 		return links_refuse(path, "refers to another branch", err);
 	return 0;
+}
+
+int commits_find_lock(const struct work *w, const char *branch, struct warren_error *err)
+{
+	AUTO_CLOSE int git = beneath_dir(w->project_fd, ".git", O_PATH);
+	char path[LINKS_PATH_MAX];
+	struct stat st;
+
+	for (size_t i = 0; git >= 0 && i < ARRAY_SIZE(links_written); i++) {
+		size_t n;
+
+		links_path(i, branch, path);
+		n = strlen(path);
+		if (n > 5 && strcmp(path + n - 5, ".lock") == 0 &&
+		    beneath_stat(git, path, &st) == 0)
+			return error_set(err, EBUSY,
+					 "'.git/%s' exists: another git changes the "
+					 "repository, or one was killed; if none runs, "
+					 "remove this file and try again",
+					 path);
+	}
+	return -EPROTO;
 }

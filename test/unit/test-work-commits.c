@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "work/hide.h"
 #include "work/work_internal.h"
@@ -310,6 +312,99 @@ TEST(new_objects_belong_to_the_owner_of_the_repository)
 	shell("test -z \"$(find p/.git ! -user 1234)\" && "
 	      "git -c safe.directory=* -C p log --format=%%s %s | head -1 | grep -qx two",
 	      c.branch);
+	end();
+}
+
+/* Accept in another process, which is killed with its git after @ns (0: not killed). */
+static int accept_killed(const char *id, long ns, bool *ret_killed)
+{
+	const struct timespec wait = { ns / 1000000000, ns % 1000000000 };
+	int status;
+	pid_t pid = fork();
+
+	OK(pid >= 0);
+	if (pid == 0) {
+		struct work_commits c = { 0 };
+		struct work *w;
+
+		OK(setpgid(0, 0) == 0);
+		OK(work_open(id, true, &w, &err) == 0);
+		_exit(-work_commits_accept(w, 0, &c, &err));
+	}
+	(void)setpgid(pid, pid);
+	if (ns > 0) {
+		(void)nanosleep(&wait, NULL);
+		(void)kill(-pid, SIGKILL);
+	}
+	EQ(waitpid(pid, &status, 0), pid);
+	/* Processes of git that are its children's children end, too. */
+	while (kill(-pid, 0) == 0)
+		(void)usleep(1000);
+	*ret_killed = WIFSIGNALED(status);
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : 0;
+}
+
+TEST(an_accept_that_is_killed_leaves_a_whole_repository_and_can_be_repeated)
+{
+	enum {
+		ROUNDS = 16
+	};
+	struct timespec begun, ended;
+	unsigned killed = 0;
+	long took = 0;
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	for (int i = 0; i <= ROUNDS; i++) {
+		AUTO_WORK struct work *w = prepare("fix");
+		char id[ID_LEN + 1];
+		bool was = false;
+		int r;
+
+		(void)strcpy(id, w->id);
+		inside(w, "seq 50000 >a; for i in 1 2 3 4 5; do echo $i >b; " GIT
+			  "add b; " GIT "commit -qam $i; done; " GIT "repack -adq");
+		w = work_close(w);
+		(void)clock_gettime(CLOCK_MONOTONIC, &begun);
+		r = accept_killed(id, took * i / ROUNDS, &was);
+		(void)clock_gettime(CLOCK_MONOTONIC, &ended);
+		if (i == 0)
+			took = (ended.tv_sec - begun.tv_sec) * 1000000000 +
+			       (ended.tv_nsec - begun.tv_nsec);
+		EQ(r, 0);
+		killed += was;
+		git("fsck --strict --no-dangling 2>/dev/null && test $(cat a) = 1 && "
+		    "{ ! git rev-parse -q --verify warren/fix >/dev/null || "
+		    "git show warren/fix:b | grep -qx 5; }");
+		/* A second one says which file to remove, if the first left one. */
+		r = accept_killed(id, 0, &was);
+		if (r == -EBUSY) {
+			git("rev-parse HEAD >/dev/null && rm .git/refs/heads/warren/fix.lock");
+			r = accept_killed(id, 0, &was);
+		}
+		EQ(r, 0);
+		git("fsck --strict --no-dangling 2>/dev/null && "
+		    "git show warren/fix:b | grep -qx 5");
+		end();
+	}
+	printf("# %u of %d were killed\n", killed, ROUNDS);
+	OK(killed > 0);
+}
+
+TEST(a_lock_that_a_killed_git_left_is_named)
+{
+	static const char lock[] = ".git/refs/heads/warren/fix.lock";
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	w = prepare("fix");
+	inside(w, "echo 2 >a; " GIT "commit -qam two");
+	shell("cd p && mkdir -p .git/refs/heads/warren && touch %s", lock);
+	EQ(work_commits_accept(w, 0, &c, &err), -EBUSY);
+	OK(strstr(err.msg, lock) && strstr(err.msg, "remove this file"));
+	shell("cd p && test ! -e .git/refs/heads/warren/fix && rm %s", lock);
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
+	git("rev-parse -q --verify warren/fix >/dev/null");
 	end();
 }
 
