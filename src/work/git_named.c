@@ -295,6 +295,7 @@ static void named_entry(void *arg, struct git_config_entry *e)
 
 	named_url(s, e->subsection);
 	named_url(s, e->value);
+	named_secrets(s, e);
 	switch (git_key_of(e->section, e->key)) {
 	case GIT_KEY_INCLUDE:
 		named_include(s, e->value);
@@ -622,6 +623,7 @@ void git_named_done(struct git_named *n)
 		free(n->paths[i]);
 	free(n->paths);
 	(void)strv_free(n->configs);
+	(void)strv_free(n->secrets);
 	(void)strv_free(n->read);
 	(void)strv_free(n->tops);
 	*n = (struct git_named){ 0 };

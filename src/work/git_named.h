@@ -15,8 +15,13 @@ struct git_named {
 	 */
 	bool unclear;
 	char **configs; /* files of the project with configuration, relative */
-	char **read;    /* git's directories that were read, absolute */
-	char **tops;    /* such a directory, a newline, and where its commands run */
+	/*
+	 * Files of the project with private keys, passwords or cookies that the
+	 * configuration names, relative: 'store --file X', 'ssh -i X', http.cookieFile.
+	 */
+	char **secrets;
+	char **read; /* git's directories that were read, absolute */
+	char **tops; /* such a directory, a newline, and where its commands run */
 };
 
 /*

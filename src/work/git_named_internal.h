@@ -31,6 +31,7 @@ struct named_search {
 	const char *file;
 	unsigned depth, evaluated; /* files that include each other */
 	size_t walked;             /* entries of directories */
+	size_t secret_words;       /* that may name files with secrets */
 	char **linked;             /* directories that links lead to, absolute */
 };
 
@@ -47,6 +48,13 @@ void named_config(struct named_search *s, const char *path);
 void named_environment(struct named_search *s);
 /* Get the contents of a file; NULL: it cannot be read. */
 const struct named_file *named_slurp(struct named_search *s, const char *path);
+
+/* -------------------------------------------------------- git_named_secrets.c */
+
+struct git_config_entry;
+
+/* Note the files with secrets that the value names. */
+void named_secrets(struct named_search *s, const struct git_config_entry *e);
 
 /* --------------------------------------------------------- git_named_places.c */
 

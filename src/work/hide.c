@@ -305,9 +305,48 @@ static void hide_unique(char **list, size_t *n)
 	*n = out;
 }
 
-/* Files that git's configuration includes are configuration, too, wherever they
- * are. */
-static int hide_included(const struct work *w, struct work_hidden *h)
+static bool hide_is_cleaned(const struct work_hidden *h, const char *path)
+{
+	for (size_t i = 0; i < h->n_cleaned; i++)
+		if (strcmp(h->cleaned[i], path) == 0)
+			return true;
+	return false;
+}
+
+/* Hide files with secrets that git's configuration names, unless a pattern shows them. */
+static int hide_secrets(char *const *secrets, const char *const *patterns,
+			struct work_hidden *h)
+{
+	struct gitignore asked = { 0 };
+	int r = secrets ? hide_parse(&asked, patterns) : 0;
+
+	for (; r == 0 && secrets && *secrets; secrets++)
+		if (!hide_has(h, *secrets) && !hide_is_cleaned(h, *secrets) &&
+		    gitignore_match(&asked, *secrets, false, NULL) != 0)
+			r = hide_add(&h->paths, &h->n, *secrets);
+	gitignore_done(&asked);
+	return r;
+}
+
+/* Configuration that is hidden for another reason is not shown. */
+static void hide_cleaned_drop(struct work_hidden *h)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->n_cleaned; i++)
+		if (hide_has(h, h->cleaned[i]))
+			free(h->cleaned[i]);
+		else
+			h->cleaned[n++] = h->cleaned[i];
+	h->n_cleaned = n;
+}
+
+/*
+ * Files that git's configuration includes are configuration, too, wherever they are.
+ * Last, the other names of hidden files.
+ */
+static int hide_named(const struct work *w, const char *const *patterns,
+		      struct work_hidden *h)
 {
 	struct git_named named = { 0 };
 	AUTO_STRV char **repositories = NULL;
@@ -318,11 +357,13 @@ static int hide_included(const struct work *w, struct work_hidden *h)
 		r = strv_add(&repositories, h->repositories[i]);
 	r = r < 0 ? r : git_named_read(w->project, repositories, &named);
 	for (char **c = named.configs; r == 0 && c && *c; c++)
-		if (!hide_has(h, *c))
-			r = hide_add(&h->cleaned, &h->n_cleaned, *c);
+		r = hide_add(&h->cleaned, &h->n_cleaned, *c);
+	r = r < 0 ? r : hide_secrets(named.secrets, patterns, h);
 	git_named_done(&named);
-	hide_unique(h->cleaned, &h->n_cleaned);
+	r = r < 0 ? r : hide_links(w->project_fd, patterns, h);
 	hide_unique(h->paths, &h->n);
+	hide_unique(h->cleaned, &h->n_cleaned);
+	hide_cleaned_drop(h);
 	return r;
 }
 
@@ -366,10 +407,10 @@ int work_hide(struct work *w, const char *const *patterns, struct work_hidden *r
 
 	if (r < 0)
 		return r;
-	r = hide_included(w, &h);
+	r = hide_named(w, patterns, &h);
 	r = r < 0 ? r : hide_repositories_write(w, &h);
 	if (r < 0)
-		return error_errno(err, -r, "search for configuration of git");
+		return error_errno(err, -r, "search for files to hide");
 	if (layer < 0)
 		return error_errno(err, -layer, "open '%s/hide'", w->dir);
 	if (w->mode == WORK_COPY) {

@@ -18,12 +18,14 @@
  */
 int hide_search(int project, const char *const *patterns, int memory, const char *name,
 		struct work_hidden *h, struct warren_error *err);
+/* Read patterns; 0 or -errno. */
+int hide_parse(struct gitignore *g, const char *const *patterns);
 int hide_add(char ***list, size_t *n, const char *path);
 
 /* --------------------------------------------------------------- hide_links.c */
 
-/* Add the other names of hidden files, except those that the pattern @asked shows. */
-int hide_links(int project, const struct gitignore *asked, struct work_hidden *h);
+/* Add the other names of hidden files, except those that one of @patterns shows. */
+int hide_links(int project, const char *const *patterns, struct work_hidden *h);
 
 /* ------------------------------------------------------------ hide_contents.c */
 

@@ -101,10 +101,11 @@ static int links_dir(struct hide_links *l, int parent, const char *name, const c
 	return r < 0 ? r : 0;
 }
 
-int hide_links(int project, const struct gitignore *asked, struct work_hidden *h)
+int hide_links(int project, const char *const *patterns, struct work_hidden *h)
 {
+	struct gitignore asked = { 0 };
 	struct hide_links l = {
-		.project = project, .found = h, .n_paths = h->n, .asked = asked
+		.project = project, .found = h, .n_paths = h->n, .asked = &asked
 	};
 	int r = 0;
 
@@ -119,7 +120,10 @@ int hide_links(int project, const struct gitignore *asked, struct work_hidden *h
 			l.v[l.n++] = st;
 	}
 	if (l.n > 0)
+		r = hide_parse(&asked, patterns);
+	if (l.n > 0 && r == 0)
 		r = links_dir(&l, project, ".", "", 0);
+	gitignore_done(&asked);
 	free(l.v);
 	return r;
 }

@@ -624,7 +624,7 @@ static int hide_dir(struct hide_search *s)
 	return hide_list(s, files, dirs, &st);
 }
 
-static int hide_parse(struct gitignore *g, const char *const *patterns)
+int hide_parse(struct gitignore *g, const char *const *patterns)
 {
 	int r = 0;
 
@@ -688,7 +688,6 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 	r = r < 0 ? r : hide_walk(s, memory, name, rules.data);
 	if (r == 0 && s->work == 0)
 		r = -E2BIG;
-	r = r < 0 ? r : hide_links(project, &s->asked, h);
 	if (r == -E2BIG && s->work == 0)
 		(void)error_set(err, E2BIG,
 				"the patterns of files to hide take too long to match: "

@@ -413,6 +413,39 @@ TEST(included_configuration_is_cleaned_whatever_its_name)
 	end();
 }
 
+TEST(files_with_secrets_that_the_configuration_names_are_hidden)
+{
+	const char *const asked[] = { "!jar", NULL };
+	AUTO_WORK struct work *w = NULL, *other = NULL;
+
+	begin();
+	EQ(setenv("HOME", in("p/home"), 1), 0);
+	shell("cd p && git init -q . && rm -f .git/hooks/* && git init -q n && rm -f n/.git/hooks/* && mkdir -p d 'a b' home && "
+	      "for f in store d/Store n/store 'a b/store' home/store unused; do echo https://u:s@h >\"$f\"; done && "
+	      "ln store d/other && ln -s d/Store to && echo '-----BEGIN OPENSSH PRIVATE KEY-----' | tee mine d/sign >/dev/null && "
+	      "echo ssh-ed25519 AAAA >sign.pub && echo s | tee word jar data >/dev/null && "
+	      "printf '#!/bin/sh\\necho password=$P; curl https://$U:$P@h\\n' >helper && "
+	      "git config --add credential.helper 'store --file store' && "
+	      "git config --add credential.https://h.helper 'store --file=to' && "
+	      "git config --add credential.helper '!f() { git credential-store --file \"a b/store\"; }; f' && "
+	      "git config --add credential.helper '!./helper' && git config --add credential.helper 'store --file ~/store' && "
+	      "git -C n config credential.helper 'store --file store' && "
+	      "git config core.sshCommand 'sshpass -f word ssh -i mine -F data' && git config http.cookieFile jar && "
+	      "git config user.signingKey d/sign && git config --add user.signingKey sign.pub && "
+	      "git config core.editor 'vi unused .git/config'");
+	w = start();
+	STREQ(hide(w, NULL),
+	      "a b/store|d/Store|d/other|d/sign|home/store|jar|mine|n/store|store|word|"
+	      "~.git/config|~n/.git/config|");
+	shell("test -s '%s/hide/.git/config' -a -c '%s/hide/store'", w->dir, w->dir);
+	other = start();
+	STREQ(hide(other, asked),
+	      "a b/store|d/Store|d/other|d/sign|home/store|mine|n/store|store|word|"
+	      "~.git/config|~n/.git/config|");
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	end();
+}
+
 /* The file that remembers the directories of the project. */
 static unsigned long memory_file(void)
 {
