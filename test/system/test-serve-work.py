@@ -243,11 +243,15 @@ def only_administrators_of_this_machine_see_works():
             for token in (few, fewer, single):
                 check_error(w.ask(method, path, body, token=token), 403, "forbidden")
         eq(w.get("/v1/works", token=other), {"works": [], "next_cursor": None})
+        wanted = {"name": "x", "tenant": "local", "scopes": ["admin"]}
+        check_error(w.ask("POST", "/v1/tokens", wanted, token=other), 403, "forbidden")
         check_error(w.ask("GET", "/v1/works", token=few), 403, "forbidden")
         check_error(w.ask("GET", "/v1/works", token="wrn_nonsense"), 401)
         w.delete(box)
         # The positive control: the same requests, of the right tenant.
         eq(len(w.get("/v1/works", token=mine)["works"]), 1)
+        w.ask("POST", "/v1/tokens", wanted, token=mine, status=201)
+        w.ask("POST", "/v1/tokens", {**wanted, "tenant": "other"}, token=other, status=201)
         for method, path, body in asks[:-1]:
             r = w.ask(method, path, body, token=mine)
             ok(r.status == (404 if body else 200) and b"work_not_found" not in r.body, r)

@@ -115,6 +115,14 @@ void v1_create_token(struct call *c)
 			    "creating it lacks");
 		return;
 	}
+	/* The works of this machine are only for its own tenant (work_is_ours()). */
+	if (strcmp(row.tenant, DB_LOCAL) == 0 &&
+	    strcmp(c->caller.tenant, DB_LOCAL) != 0) {
+		call_refuse(c, API_ERR_FORBIDDEN,
+			    "only a token of the tenant '" DB_LOCAL "', or the owner of "
+			    "the unix socket, can create tokens of this tenant");
+		return;
+	}
 	if (row.sandbox && !find_token_sandbox(c, &row, sandbox))
 		return;
 	r = make_tenant(c, row.tenant, &err);
