@@ -33,6 +33,11 @@ static const struct {
 	{ "*.cer", HIDE_KEY },
 	{ "*.cert", HIDE_KEY },
 	{ "deploy_key", HIDE_KEY },
+	{ "id_*", HIDE_KEY },
+	{ "*_rsa", HIDE_KEY },
+	{ "*_dsa", HIDE_KEY },
+	{ "*_ecdsa", HIDE_KEY },
+	{ "*_ed25519", HIDE_KEY },
 	{ ".flaskenv", HIDE_KEY | HIDE_WORDS },
 	{ "credentials.json", HIDE_KEY | HIDE_WORDS },
 	{ "application_default_credentials.json", HIDE_KEY | HIDE_WORDS },
@@ -41,15 +46,23 @@ static const struct {
 	{ "*account*.json", HIDE_KEY },
 	{ "*.tfvars", HIDE_KEY | HIDE_WORDS },
 	{ "*.tfstate", HIDE_KEY | HIDE_WORDS },
-	{ "*.tfstate.backup", HIDE_KEY | HIDE_WORDS },
+	{ "*.tfstate.*", HIDE_KEY | HIDE_WORDS },
 	{ "*.env", HIDE_KEY | HIDE_WORDS },
-	{ "kubeconfig", HIDE_KEY | HIDE_WORDS },
+	{ "*secret*.json", HIDE_KEY | HIDE_WORDS },
+	{ "auth.json", HIDE_KEY | HIDE_WORDS },
+	{ "*-????????????.json", HIDE_KEY },
+	{ "kubeconfig*", HIDE_KEY | HIDE_WORDS },
 	{ "*.kubeconfig", HIDE_KEY | HIDE_WORDS },
 };
 
-/* Rails has a key without the lines around it; '.env' is what the others are named after.
+/*
+ * Rails has a key without the lines around it; others are named after '.env' and the
+ * names that ssh gives to keys.
  */
-static const char *const hide_in_any_case[] = { "master.key", ".env" };
+static const char *const hide_in_any_case[] = {
+	"master.key", ".env",       "id_rsa",      "id_dsa",
+	"id_ecdsa",   "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk",
+};
 
 static const struct {
 	unsigned what;

@@ -33,86 +33,6 @@
 #define HIDE_LOG_MAX   HIDE_CLEAN_MAX
 #define HIDE_READ_MAX  ((size_t)4 << 20) /* a file of all certificates is smaller */
 
-static const char *const hide_default_patterns[] = {
-	".env",
-	".env.*",
-	"!.env.example",
-	"!.env.sample",
-	"!.env.template",
-	"!.env.dist",
-	".envrc",
-	".flaskenv",
-	".dev.vars",
-	".dev.vars.*",
-	"!.dev.vars.example",
-	".netrc",
-	"_netrc",
-	".git-credentials",
-	".npmrc",
-	".yarnrc.yml",
-	".pypirc",
-	".pgpass",
-	".my.cnf",
-	".dockercfg",
-	".docker/config.json",
-	".aws/",
-	".azure/",
-	".gnupg/",
-	".kube/",
-	".ssh/",
-	"id_rsa",
-	"id_dsa",
-	"id_ecdsa",
-	"id_ed25519",
-	"id_ecdsa_sk",
-	"id_ed25519_sk",
-	"deploy_key",
-	"*.kdbx",
-	"*.p12",
-	"*.pfx",
-	"*.jks",
-	"*.keystore",
-	"*.ppk",
-	"*.pem",
-	"*.key",
-	"*.p8",
-	"*.pk8",
-	"*.der",
-	"*.crt",
-	"*.cer",
-	"*.cert",
-	"credentials.json",
-	"application_default_credentials.json",
-	".cargo/credentials",
-	".cargo/credentials.toml",
-	".config/gcloud/",
-	".config/gh/",
-	"*.tfvars",
-	"*.tfstate",
-	"*.tfstate.backup",
-	"*.env",
-	"*key*.json",
-	"*credential*.json",
-	"*account*.json",
-	"kubeconfig",
-	"*.kubeconfig",
-	".streamlit/secrets.toml",
-	"master.key",
-	".env~",
-	".htpasswd",
-	".vault-token",
-	".terraformrc",
-	".boto",
-	".s3cfg",
-	"rclone.conf",
-	NULL,
-};
-
-const char *const *hide_defaults(void)
-{
-	return hide_default_patterns;
-}
-
 struct hide_search {
 	int project;
 	struct gitignore defaults, asked;
@@ -121,7 +41,8 @@ struct hide_search {
 	struct dir_cache cache;
 	bool first[256], last[256][256], all; /* which names may match */
 	struct work_hidden *found;
-	struct stat own; /* has the ids that the sandbox has for the project */
+	struct stat own;          /* has the ids that the sandbox has for the project */
+	char above[NAME_MAX + 1]; /* the name of the project's directory */
 	char path[PATH_MAX];
 	size_t length, depth;
 };
@@ -225,11 +146,23 @@ static bool hide_contains(const struct hide_search *s, unsigned what)
 	       hide_has_secret(text, n, what);
 }
 
+/* In the project ~/.config, "gcloud" is ".config/gcloud". */
+static bool hide_by_above(const struct hide_search *s, bool is_dir)
+{
+	char path[2 * PATH_MAX];
+
+	if (!s->above[0])
+		return false;
+	(void)snprintf(path, sizeof(path), "%s/%s", s->above, s->path);
+	return gitignore_match(&s->defaults, path, is_dir, NULL) == 1;
+}
+
 static bool hide_by_default(const struct hide_search *s, const char *name, bool is_dir)
 {
 	unsigned what;
 
-	if (gitignore_match(&s->defaults, s->path, is_dir, NULL) != 1)
+	if (gitignore_match(&s->defaults, s->path, is_dir, NULL) != 1 &&
+	    !hide_by_above(s, is_dir))
 		return false;
 	what = is_dir ? 0 : hide_contents_of(name);
 	return what == 0 || hide_contains(s, what);
@@ -638,7 +571,7 @@ int hide_parse(struct gitignore *g, const char *const *patterns)
 static void hide_rules(const char *const *patterns, struct buf *rules)
 {
 	buf_puts(rules, HIDE_HEAD "\n");
-	for (const char *const *p = hide_default_patterns; *p; p++)
+	for (const char *const *p = hide_defaults(); *p; p++)
 		buf_printf(rules, "%s\n", *p);
 	for (; patterns && *patterns; patterns++)
 		buf_printf(rules, "%s\n", *patterns);
@@ -656,6 +589,18 @@ static int hide_walk(struct hide_search *s, int memory, const char *name,
 		dir_cache_save(&s->cache, memory);
 	dir_cache_done(&s->cache);
 	return r;
+}
+
+static void hide_find_above(struct hide_search *s)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", s->project);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	if (strrchr(path, '/'))
+		(void)snprintf(s->above, sizeof(s->above), "%s", strrchr(path, '/') + 1);
 }
 
 int hide_search(int project, const char *const *patterns, int memory, const char *name,
@@ -681,7 +626,8 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 		s->own.st_uid = geteuid();
 		s->own.st_gid = getegid();
 	}
-	r = hide_parse(&s->defaults, hide_default_patterns);
+	hide_find_above(s);
+	r = hide_parse(&s->defaults, hide_defaults());
 	r = r < 0 ? r : hide_parse(&s->asked, patterns);
 	hide_note(s, &s->defaults);
 	hide_note(s, &s->asked);
@@ -705,16 +651,17 @@ bool hide_is_secret_dir(const char *path)
 	struct gitignore dirs = { .any_case = true };
 	bool found = false;
 
-	for (const char *const *p = hide_default_patterns; copy && !found && *p; p++) {
-		const char *slash = strrchr(*p, '/');
-		size_t n = slash ? (size_t)(slash - *p) : 0, all = strlen(path);
+	for (const char *const *p = hide_defaults(); copy && !found && *p; p++) {
+		const char *from = *p + (strncmp(*p, "**/", 3) == 0 ? 3 : 0);
+		const char *slash = strrchr(from, '/');
+		size_t n = slash ? (size_t)(slash - from) : 0, all = strlen(path);
 
 		/* ".aws/": all in it. ".docker/config.json": what is next to it, too. */
 		if (slash && !slash[1] && gitignore_parse(&dirs, *p, strlen(*p)) < 0)
 			found = true;
 		else if (slash && slash[1])
 			found = all > n && path[all - n - 1] == '/' &&
-				strncasecmp(path + all - n, *p, n) == 0;
+				strncasecmp(path + all - n, from, n) == 0;
 	}
 	/* A pattern with a slash in it means one directory, so try from each. */
 	for (char *at = copy; at && !found; at = strchr(at, '/')) {

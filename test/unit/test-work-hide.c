@@ -134,6 +134,50 @@ TEST(keys_and_variables_of_more_tools_are_hidden)
 	end();
 }
 
+TEST(secrets_are_hidden_in_any_directory)
+{
+	AUTO_WORK struct work *w = NULL, *config = NULL;
+
+	begin();
+	shell("cd p && for d in . a/B .config; do mkdir -p $d/.docker $d/.Cargo $d/.config/gcloud $d/.config/gh $d/.config/other "
+	      "$d/.streamlit $d/.aws $d/.kube $d/docker && "
+	      "for f in .docker/config.json .docker/daemon.json .Cargo/credentials.toml .Cargo/config.toml .config/gcloud/x "
+	      ".config/gh/x .config/other/x .streamlit/secrets.toml .aws/credentials .kube/config docker/config.json "
+	      "'.NETRC'; do echo s >$d/$f; done; done && mkdir .config/xgh");
+	w = start();
+	STREQ(hide(w, NULL),
+	      ".Cargo/credentials.toml|.NETRC|.aws|"
+	      ".config/.Cargo/credentials.toml|.config/.NETRC|.config/.aws|.config/.config/gcloud|"
+	      ".config/.config/gh|.config/.docker/config.json|.config/.kube|"
+	      ".config/.streamlit/secrets.toml|.config/gcloud|.config/gh|.docker/config.json|.kube|"
+	      ".streamlit/secrets.toml|"
+	      "a/B/.Cargo/credentials.toml|a/B/.NETRC|a/B/.aws|a/B/.config/gcloud|a/B/.config/gh|"
+	      "a/B/.docker/config.json|a/B/.kube|a/B/.streamlit/secrets.toml|");
+	config = start_with(&(struct work_options){ .project = in("p/a/B/.config") });
+	STREQ(hide(config, NULL), "gcloud|gh|");
+	end();
+}
+
+TEST(keys_and_templates_with_other_names_are_told_apart)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	shell("cd p && mkdir id_maps my_rsa x.tfstate.d .env_py kubeconfigs && echo 1 | tee id_maps/a my_rsa/a .env_py/a kubeconfigs/a >x.tfstate.d/a && "
+	      "echo '-----BEGIN OPENSSH PRIVATE KEY-----' | tee id_work id_ed25519.old ci_rsa x-0123456789ab.json >none && "
+	      "echo ssh-rsa | tee id_work.pub id_names x_rsa y-0123456789ab.json >n_ed25519 && "
+	      "echo A=1 | tee .env-prod .env_local .env.local >.ENV.Prod.example && "
+	      "echo A=1 | tee .env-example .env_sample .env.template .env.local.sample .environment >.env.prod.dist && "
+	      "echo '{\"client_secret\": 1}' | tee client_secret_1.json >x.tfstate.1700000000.backup && echo {} >secret.json && "
+	      "echo '{\"http-basic\": {\"password\": 1}}' >auth.json && echo 'token: x' | tee kubeconfig.yaml >kubeconfig-prod && "
+	      "echo {} >x.tfstate.lock.info");
+	w = start();
+	STREQ(hide(w, NULL),
+	      ".env-prod|.env.local|.env_local|auth.json|ci_rsa|client_secret_1.json|id_ed25519.old|"
+	      "id_work|kubeconfig-prod|kubeconfig.yaml|x-0123456789ab.json|x.tfstate.1700000000.backup|");
+	end();
+}
+
 TEST(other_names_of_hidden_files_are_hidden)
 {
 	const char *const asked[] = { "!shown", NULL };
