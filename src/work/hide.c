@@ -43,6 +43,7 @@ void work_hidden_done(struct work_hidden *h)
 	hide_forget(&h->cleaned, &h->n_cleaned);
 	hide_forget(&h->shared, &h->n_shared);
 	hide_forget(&h->repositories, &h->n_repositories);
+	hide_forget(&h->links, &h->n_links);
 }
 
 /* ------------------------------------------------------------------- the layer
@@ -328,6 +329,29 @@ static int hide_secrets(char *const *secrets, const char *const *patterns,
 	return r;
 }
 
+/* What is in a hidden directory has no whiteout of its own. @paths are sorted. */
+static void hide_paths_drop(struct work_hidden *h)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->n; i++) {
+		char *path = h->paths[i], *slash = path;
+		bool below = false;
+
+		while (!below && (slash = strchr(slash, '/'))) {
+			*slash = '\0';
+			below = bsearch(&path, h->paths, n, sizeof(*h->paths),
+					hide_compare) != NULL;
+			*slash++ = '/';
+		}
+		if (below)
+			free(path);
+		else
+			h->paths[n++] = path;
+	}
+	h->n = n;
+}
+
 /* Configuration that is hidden for another reason is not shown. */
 static void hide_cleaned_drop(struct work_hidden *h)
 {
@@ -360,6 +384,9 @@ static int hide_named(const struct work *w, const char *const *patterns,
 		r = hide_add(&h->cleaned, &h->n_cleaned, *c);
 	r = r < 0 ? r : hide_secrets(named.secrets, patterns, h);
 	git_named_done(&named);
+	r = r < 0 ? r : hide_targets(w, patterns, h);
+	hide_unique(h->paths, &h->n);
+	hide_paths_drop(h);
 	r = r < 0 ? r : hide_links(w->project_fd, patterns, h);
 	hide_unique(h->paths, &h->n);
 	hide_unique(h->cleaned, &h->n_cleaned);

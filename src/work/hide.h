@@ -39,6 +39,8 @@ struct work_hidden {
 	 */
 	char **shared;
 	size_t n_shared;
+	char **links; /* with names that may be those of directories with secrets */
+	size_t n_links;
 	/* Directories of the project that have, or are, a repository; "": the project. */
 	char **repositories;
 	size_t n_repositories;

@@ -27,6 +27,12 @@ int hide_add(char ***list, size_t *n, const char *path);
 /* Add the other names of hidden files, except those that one of @patterns shows. */
 int hide_links(int project, const char *const *patterns, struct work_hidden *h);
 
+/* ------------------------------------------------------------ hide_targets.c */
+
+/* Add the files that hidden links lead to, and directories, to which h->links do. */
+int hide_targets(const struct work *w, const char *const *patterns,
+		 struct work_hidden *h);
+
 /* ------------------------------------------------------------ hide_contents.c */
 
 /* What must be in a file with this name so that it is hidden; 0: anything. */

@@ -85,6 +85,10 @@ static void hide_note(struct hide_search *s, const struct gitignore *g)
 		const char *name = slash ? slash + 1 : g->v[i].glob;
 		size_t n = strlen(name);
 
+		/* ".docker/config.json": the directory may be a link. */
+		if (slash && strncmp(g->v[i].glob, "**/", 3) == 0)
+			hide_set_case(s->first, g->v[i].glob[3]);
+
 		if (g->v[i].negated)
 			continue;
 		if (n > 0 && !strchr("*?[\\", name[0]))
@@ -429,10 +433,15 @@ static bool hide_is_repository(struct hide_search *s, struct dir_names files)
 static int hide_entry(struct hide_search *s, const char *name, bool is_dir)
 {
 	const size_t n = strlen(name) + 1;
+	struct stat st;
 	int r;
 
 	if (hide_may_match(s, name) && hide_matches(s, name, is_dir))
 		return hide_add(&s->found->paths, &s->found->n, s->path);
+	if (!is_dir && hide_may_match(s, name) &&
+	    fstatat(s->project, s->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISLNK(st.st_mode))
+		return hide_add(&s->found->links, &s->found->n_links, s->path);
 	if (strcmp(name, ".git") == 0) {
 		r = hide_note_repository(s, s->length < n ? 0 : s->length - n);
 		if (r < 0)

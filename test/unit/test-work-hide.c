@@ -193,6 +193,36 @@ TEST(other_names_of_hidden_files_are_hidden)
 	end();
 }
 
+TEST(what_links_with_the_names_of_secrets_lead_to_is_hidden)
+{
+	const char *const asked[] = { "!shown", NULL };
+	AUTO_WORK struct work *w = NULL, *other = NULL, *copy = NULL;
+
+	begin();
+	shell("cd p && mkdir -p env a/b clouds docker conf/gcloud venv sshdir/.aws plain && "
+	      "echo s | tee env/prod shown env/npm clouds/credentials docker/config.json docker/x conf/gcloud/x conf/x venv/x sshdir/x "
+	      "sshdir/.aws/x plain/config.json >.env.example && "
+	      "echo 'registry=x' >npmrc && echo '-----BEGIN PRIVATE KEY-----' >key && echo '-----BEGIN CERTIFICATE-----' >crt && "
+	      "ln -s env/prod .env && ln -s ../shown a/.env && ln -s ../../.env.example a/b/.env && ln -s npmrc .npmrc && "
+	      "ln -s ../key a/x.pem && ln -s ../crt a/y.pem && ln -s \"$PWD/clouds\" .aws && ln -s docker .docker && "
+	      "ln -s ../conf a/.config && ln -s ../venv plain/.env && ln -s ../sshdir a/.ssh && ln -s .. plain/.kube && "
+	      "ln -s /etc/hosts plain/.netrc && ln -s loop loop && ln -s docker dockers");
+	w = start();
+	STREQ(hide(w, NULL), ".aws|.env|.npmrc|a/.env|a/.ssh|a/b/.env|a/x.pem|a/y.pem|"
+			     "clouds|conf/gcloud|docker/config.json|env/prod|key|"
+			     "plain/.env|plain/.netrc|shown|sshdir|");
+	other = start();
+	STREQ(hide(other, asked),
+	      ".aws|.env|.npmrc|a/.env|a/.ssh|a/b/.env|a/x.pem|a/y.pem|"
+	      "clouds|conf/gcloud|docker/config.json|env/prod|key|"
+	      "plain/.env|plain/.netrc|sshdir|");
+	copy = start_with(&(struct work_options){ .mode = WORK_COPY });
+	OK(hide(copy, NULL)[0]);
+	shell("cd '%s/copy' && test -e docker/x -a -e venv/x -a ! -e env/prod -a ! -e clouds -a ! -e sshdir",
+	      copy->dir);
+	end();
+}
+
 TEST(a_directory_of_secrets_cannot_be_a_project)
 {
 	static const char *const secret[] = {
