@@ -85,6 +85,8 @@ bool guard_git_notable(const char *path_in_git);
  * not compiled? @dir and @name are where it is.
  */
 bool guard_is_program(int dir, const char *name, const struct stat *st);
+/* Does a file with this name usually have a program in such a language? */
+bool guard_is_script_name(const char *name);
 /* In a git directory: does the file say which commits there are? */
 bool guard_git_refs(const char *path_in_git);
 

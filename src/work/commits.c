@@ -500,8 +500,8 @@ static int commits_update(struct commits *c, struct warren_error *err)
 	if (r < 0 || strcmp(type, "commit") != 0)
 		return error_set(err, EBADMSG, "the HEAD of the sandbox is not a commit");
 	r = commits_check_worktrees(c, ref, err);
-	if (r == 0 && !(c->flags & COMMITS_HIDDEN))
-		r = commits_check_hidden(c->w, c->result.commit, err);
+	if (r == 0)
+		r = commits_check_files(c->w, c->result.commit, c->flags, err);
 	if (r == 0)
 		r = commits_check_branch(c, ref, &old, err);
 	if (r < 0)

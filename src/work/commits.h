@@ -21,11 +21,12 @@ struct work_commits {
 enum commits_flags {
 	COMMITS_FORCE = 1,  /* even if the branch loses commits */
 	COMMITS_HIDDEN = 2, /* even if they delete or change files that were hidden */
+	COMMITS_GIT = 4,    /* even if they change files that git could execute */
 };
 
 /*
  * -ENOENT: there is no repository, or no new commit. -EEXIST: the branch has commits that
- * would be lost. -EPERM: they delete or change hidden files; the message names them.
+ * would be lost. -EPERM: they change files that need permission; the message names them.
  * -EBADMSG: an object is damaged. @flags: enum commits_flags.
  */
 int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret,

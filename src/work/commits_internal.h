@@ -7,11 +7,12 @@
 
 /*
  * Check that the commits up to @commit, whose objects are in the user's repository, leave
- * the files alone that were hidden from the sandbox. -EPERM: they do not; the message
- * names the files.
+ * the files alone that were hidden from the sandbox, and those that git could execute or
+ * read as its configuration. @flags (enum commits_flags) permit it. -EPERM: they do not;
+ * the message names the files.
  */
-int commits_check_hidden(const struct work *w, const char *commit,
-			 struct warren_error *err) MUST_CHECK;
+int commits_check_files(const struct work *w, const char *commit, unsigned flags,
+			struct warren_error *err) MUST_CHECK;
 
 /*
  * Check that git writes the branch @branch, its log and objects in the project's

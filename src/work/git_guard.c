@@ -134,7 +134,7 @@ bool guard_is_git_link(const char *name)
 
 /* How the names of scripts end, and names that programs which build a project look for.
  */
-static bool guard_is_script_name(const char *name)
+bool guard_is_script_name(const char *name)
 {
 	static const char *const ends[] = {
 		".sh",  ".bash", ".zsh", ".ksh", ".py",  ".pyc", ".pth", ".js",  ".cjs",

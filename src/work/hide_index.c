@@ -7,7 +7,7 @@
  * marked as not checked out. The user's index is not changed.
  *
  * That is for convenience: the sandbox can remove the marks. Which commits delete or
- * change hidden files is judged when they are accepted (commits_hidden.c).
+ * change hidden files is judged when they are accepted (commits_files.c).
  */
 #include <errno.h>
 #include <fcntl.h>

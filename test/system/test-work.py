@@ -552,6 +552,17 @@ def commits_that_delete_hidden_files_need_permission(u):
     eq(u.warren("accept", "w", "--as-commits", "--allow", "hidden").stdout, b"1 new commit in branch warren/w\n")
 
 
+@each_user
+def commits_that_change_hooks_need_permission(u):
+    u.run("sh", "-ec", f"git init -qb main; mkdir .husky; echo 1 >.husky/x; git add -A; {GIT} commit -qm one; git config core.hooksPath .husky")
+    u.work("sh", "-ec", f"echo 2 >.husky/pre-commit; git add -A; {GIT} commit -qm two", options=["--name", "w"])
+    p = u.warren("accept", "w", "--as-commits")
+    eq((p.returncode, p.stdout), (125, b""), f"{p}")
+    ok(b"'.husky/pre-commit'" in p.stderr and b"--allow git" in p.stderr, f"{p}")
+    eq(u.run("git", "branch", "--format=%(refname:short)").stdout, b"main\n")
+    eq(u.warren("accept", "w", "--as-commits", "--allow", "git").stdout, b"1 new commit in branch warren/w\n")
+
+
 @test
 @needs_root
 def mounts_below_the_project_are_named():

@@ -120,6 +120,82 @@ TEST(commits_that_delete_or_change_hidden_files_need_permission)
 		      "'d/.env'");
 }
 
+/*
+ * Make commits inside after the user ran @mine, and try to accept them without
+ * permission; @named is in the message, if they need it.
+ */
+static void accept_guarded(const char *mine, const char *script, const char *named)
+{
+	AUTO_COMMITS struct work_commits c = { 0 };
+	AUTO_WORK struct work *w = NULL;
+	AUTO_HIDDEN struct work_hidden h = { 0 };
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q -b main . && mkdir d && echo 1 >a && echo '# 1' >d/x && echo 1 >r && "
+	    "printf '#!/bin/sh\\n' >script && ln -s a l && git add . && git commit -qm one && "
+	    "git rm -q script && git commit -qm gone && git branch gone && git reset -q --hard HEAD~");
+	shell("cd p && %s", mine);
+	w = start_with(&(struct work_options){ .name = "fix" });
+	EQ(work_hide(w, NULL, &h, &err), 0);
+	inside(w, "set -e; %s", script);
+	if (work_commits_accept(w, COMMITS_HIDDEN, &c, &err) != (named ? -EPERM : 0))
+		TAP_FAIL("%s; %s", mine, script);
+	if (named && (!strstr(err.msg, named) || !strstr(err.msg, "--allow git")))
+		TAP_FAIL("%s: %s", script, err.msg);
+	if (named) {
+		git("rev-parse -q --verify warren/fix >/dev/null && exit 1 || exit 0");
+		EQ(work_commits_accept(w, COMMITS_GIT, &c, &err), 0);
+	}
+	git("rev-parse -q --verify warren/fix >/dev/null");
+	end();
+}
+
+#define ADD(what) what "; " GIT "add -A .; " GIT "commit -qm two"
+
+TEST(commits_that_change_what_git_executes_need_permission)
+{
+	static const char husky[] =
+		"git config core.hooksPath .husky; git config advice.ignoredHook false",
+			  unclear[] = "git config core.pager '$TOOL'";
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	/* Hooks, also if a later commit or the sum takes them back. */
+	accept_guarded(husky, ADD("mkdir .husky; echo 1 >.husky/pre-commit"),
+		       "'.husky/pre-commit'");
+	accept_guarded(
+		husky,
+		ADD("mkdir .husky; echo 1 >.husky/pre-commit") "; " GIT
+							       "revert --no-edit HEAD >/dev/null",
+		"'.husky/pre-commit'");
+	accept_guarded(husky, ADD("ln -s d .husky"), "'.husky'");
+	accept_guarded(husky, ADD("echo 2 >a; mkdir husky; echo 1 >husky/x"), NULL);
+	accept_guarded("true", ADD("mkdir .husky; echo 1 >.husky/pre-commit"), NULL);
+	accept_guarded("git config include.path ../d/x", ADD("rm d/x"), "'d/x'");
+	accept_guarded("git config include.path ../d/x", ADD("rm a"), NULL);
+	/* Repositories, and what describes them. */
+	accept_guarded("true", ADD("echo 1 >.gitmodules"), "'.gitmodules'");
+	accept_guarded("true", ADD("mkdir e e/refs; touch e/refs/x e/HEAD"), "'e/HEAD'");
+	accept_guarded("touch d/HEAD", ADD("mkdir d/refs; touch d/refs/x"), "'d/refs/x'");
+	accept_guarded("true", ADD("mkdir d/refs; touch d/refs/x .gitattributes"), NULL);
+	/* Any program, if it is not clear which one is executed. */
+	accept_guarded(unclear, ADD("echo 1 >x.py"), "'x.py'");
+	accept_guarded(unclear, ADD("chmod +x d/x"), "'d/x'");
+	accept_guarded(unclear, ADD("ln -sf r l"), "'l'");
+	accept_guarded(unclear, ADD("printf '#!' >d/y"), "'d/y'");
+	accept_guarded(unclear, ADD("echo 1 >script"), "'script'");
+	/* It was the user who removed it, but not in this branch. */
+	accept_guarded(unclear, GIT "merge -q gone", "'script'");
+	accept_guarded(unclear,
+		       GIT
+		       "checkout -q gone; " ADD("echo 2 >a") "; " GIT
+							     "merge -q -s ours main -m m",
+		       "'script'");
+	accept_guarded(unclear,
+		       ADD("printf '#' >d/y; printf x >d/z; touch d/e; echo 2 >a"), NULL);
+	accept_guarded("true", ADD("printf '#!' >d/y; echo 1 >x.py; chmod +x d/x"), NULL);
+}
+
 TEST(nothing_of_the_sandbox_runs)
 {
 	AUTO_WORK struct work *w = NULL;

@@ -156,7 +156,8 @@ static int accept_commits(const struct command *cmd, struct work *w,
 	AUTO_BUF struct buf out = BUF_INIT(1 << 16);
 	struct json j = { .out = &out };
 	const unsigned flags = (o->force ? COMMITS_FORCE : 0) |
-			       (o->allow & GUARD_HIDDEN ? COMMITS_HIDDEN : 0);
+			       (o->allow & GUARD_HIDDEN ? COMMITS_HIDDEN : 0) |
+			       (o->allow & GUARD_GIT ? COMMITS_GIT : 0);
 
 	if (work_commits_accept(w, flags, &commits, &err) < 0)
 		return decide_fail(cmd, &err);
