@@ -13,6 +13,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,25 +29,48 @@
 #include "work/git_config.h"
 #include "work/git_keys.h"
 #include "work/git_named_internal.h"
+#include "work/git_run.h"
 #include "work/git_words.h"
 
 #define NAMED_CONFIG_MAX    ((size_t)1 << 20) /* bytes of a file */
 #define NAMED_FILES_MAX     4096
 #define NAMED_MAX           524288 /* paths */
-#define NAMED_DEPTH_MAX     10     /* of includes, as in git */
+#define NAMED_DEPTH_MAX     11     /* a file, and 10 levels of includes, as in git */
 #define NAMED_EVALUATED_MAX 256    /* files that a repository includes */
 #define NAMED_LINKS_MAX     40     /* in a path, as in the kernel */
 #define NAMED_PAIRS_MAX     4096   /* in GIT_CONFIG_COUNT */
 
 /* ------------------------------------------------------------------------ paths */
 
+/* The home of the user whom "~name/" names, as git and the shell find it; or NULL. */
+static const char *named_home(const char *path)
+{
+	char *name = strndup(path + 1, strcspn(path + 1, "/"));
+	const struct passwd *user = name ? getpwnam(name) : NULL;
+
+	free(name);
+	return user ? user->pw_dir : NULL;
+}
+
 bool named_join(const struct named_search *s, const char *base, const char *path,
 		char ret[PATH_MAX])
 {
+	static const char optional[] = ":(optional)", prefix[] = "%(prefix)/";
+	const char *home = NULL;
 	int n;
 
-	if (path[0] == '~' && (path[1] == '/' || !path[1]) && s->home)
-		n = snprintf(ret, PATH_MAX, "%s%s", s->home, path + 1);
+	if (strncmp(path, optional, strlen(optional)) == 0)
+		path += strlen(optional);
+	if (path[0] == '~')
+		home = path[1] == '/' || !path[1] ? s->home : named_home(path);
+	if (strncmp(path, prefix, strlen(prefix)) == 0)
+		n = snprintf(ret, PATH_MAX, "%s/%s",
+			     strncmp(git_program(), "/usr/local/", 11) == 0 ? "/usr/local"
+									    : "/usr",
+			     path + strlen(prefix));
+	else if (home)
+		n = snprintf(ret, PATH_MAX, "%s%s", home,
+			     path + 1 + strcspn(path + 1, "/"));
 	else if (path[0] == '/')
 		n = snprintf(ret, PATH_MAX, "%s", path);
 	else

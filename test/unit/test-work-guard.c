@@ -537,6 +537,47 @@ TEST(the_configuration_is_read_as_git_reads_it)
 	end();
 }
 
+TEST(paths_may_begin_as_git_expands_them)
+{
+	static const struct {
+		const char *before, *after;
+		enum judged want;
+	} begins[] = {
+		{ "~root/..", "/hk", NAMED },
+		{ "%(prefix)/..", "/hk", NAMED },
+		{ ":(optional)", "/hk", NAMED },
+		{ ":(optional)~root/..", "/hk", NAMED },
+		{ "~nobody-here/..", "/hk", HARMLESS },
+		{ "%(prefix)", "/hk", HARMLESS },
+		{ "~root/..", "/hk2", HARMLESS },
+	};
+	char real_path[PATH_MAX], text[2 * PATH_MAX];
+
+	begin();
+	git("init -q .");
+	OK(realpath(in("p"), real_path));
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
+		(void)snprintf(text, sizeof(text), "[core]\nhooksPath = %s%s%s\n",
+			       begins[i].before, real_path, begins[i].after);
+		configure(text);
+		if (judge("hk/pre-commit") != begins[i].want)
+			TAP_FAIL("wrong: %s", text);
+	}
+	end();
+}
+
+TEST(includes_are_followed_as_far_as_git_follows_them)
+{
+	begin();
+	git("init -q .");
+	shell("cd p && for i in 1 2 3 4 5 6 7 8 9; do "
+	      "printf '[include]\npath = %%s\n' \"$PWD/.git/i$((i + 1))\" >.git/i$i; done; "
+	      "printf '[core]\nhooksPath = hk\n' >.git/i10; "
+	      "git config include.path i1; test \"$(git config core.hooksPath)\" = hk");
+	EQ(judge("hk/pre-commit"), NAMED);
+	end();
+}
+
 TEST(the_environment_is_configuration_too)
 {
 	static const struct {
