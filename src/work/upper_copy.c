@@ -63,6 +63,25 @@ static int copy_descend(const struct work *w, struct copy_dirs *d, const char *n
 	return 0;
 }
 
+/* Remove a file or an empty directory, if it exists; 1: the directory is not empty. */
+static int copy_remove_one(int dir, const char *path)
+{
+	const char *name;
+	AUTO_CLOSE int parent = beneath_parent(dir, path, &name);
+
+	if (parent == -ENOENT || parent == -ENOTDIR || parent == -ELOOP)
+		return 0;
+	if (parent < 0)
+		return parent;
+	if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR)
+		return -errno;
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
+		return 0;
+	return errno == ENOTEMPTY || errno == EEXIST ? 1 : -errno;
+}
+
 /*
  * The view has nothing at @rest, a path below @dir: remove that, and the directories
  * above it that the view does not have and that are empty then.
@@ -71,28 +90,16 @@ static int copy_remove(int dir, const char *rest)
 {
 	AUTO_FREE char *path = strdup(rest);
 	char *slash = path;
+	int r = 0;
 
 	if (!path)
 		return -ENOMEM;
-	for (; slash; slash = strrchr(path, '/')) {
-		const char *name;
-		AUTO_CLOSE int parent = -1;
-
+	for (; slash && r == 0; slash = strrchr(path, '/')) {
 		if (slash != path)
 			*slash = '\0';
-		parent = beneath_parent(dir, path, &name);
-		if (parent == -ENOENT || parent == -ENOTDIR || parent == -ELOOP)
-			continue;
-		if (parent < 0)
-			return parent;
-		if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
-			continue;
-		if (errno != EISDIR)
-			return -errno;
-		if (unlinkat(parent, name, AT_REMOVEDIR) < 0)
-			return errno == ENOTEMPTY || errno == EEXIST ? 0 : -errno;
+		r = copy_remove_one(dir, path);
 	}
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 /* The view is the file or directory that the changes have. */
