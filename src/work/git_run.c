@@ -118,18 +118,22 @@ static int git_limit(void)
 	return 0;
 }
 
+/* The directory that the command writes to. */
+static int git_written(const struct work *w, const struct git_command *c)
+{
+	AUTO_CLOSE int git = beneath_dir(c->own ? w->dir_fd : w->project_fd,
+					 c->own ? "git" : ".git", O_PATH);
+
+	return git < 0 ? git : beneath_dir(git, c->writes, O_PATH);
+}
+
 /* The rules for what git may write; -ENOSYS: this kernel has none. */
 static int git_rules(const struct work *w, const struct git_command *c,
 		     struct warren_error *err)
 {
-	AUTO_CLOSE int git = -1, dir = -1;
+	AUTO_CLOSE int dir = c->writes ? git_written(w, c) : -1;
 
-	if (!c->writes)
-		return landlock_rules_to_write(-1, err);
-	git = beneath_dir(c->own ? w->dir_fd : w->project_fd, c->own ? "git" : ".git",
-			  O_PATH);
-	dir = git < 0 ? git : beneath_dir(git, c->writes, O_PATH);
-	if (dir < 0)
+	if (c->writes && dir < 0)
 		return error_errno(err, -dir, "open '%s' of the repository", c->writes);
 	return landlock_rules_to_write(dir, err);
 }
@@ -290,6 +294,11 @@ int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 {
 	struct git_command command = *c;
 	struct git_watch watch = { .sender = c->sender };
+	/*
+	 * Without a cache, some filesystems (9p) forget a directory that nobody has open:
+	 * the rules for it would not be found.
+	 */
+	AUTO_CLOSE int held UNUSED = c->writes ? git_written(w, c) : -1;
 	int ends[2], r, status;
 
 	if (git_waits)
