@@ -247,6 +247,11 @@ static void named_word(void *arg, const char *word, bool dir)
 	free(real);
 }
 
+void named_directory(struct named_search *s, const char *path)
+{
+	named_word(s, path, true);
+}
+
 static void named_command(struct named_search *s, const char *command, bool plain)
 {
 	struct git_words w = {
@@ -498,6 +503,7 @@ static void named_variables(struct named_search *s)
 		if (getenv(key) && getenv(text))
 			named_pair(s, getenv(key), getenv(text));
 	}
+	named_path(s, true);
 	/* What "git -c" gives to its children: 'key'='value' */
 	all = getenv("GIT_CONFIG_PARAMETERS");
 	if (all) {
@@ -629,6 +635,7 @@ int git_named_read(const char *project, char *const *repositories, struct git_na
 
 	if (!s)
 		return -ENOMEM;
+	named_path(s, false);
 	named_repositories_above(s);
 	for (; repositories && *repositories; repositories++)
 		named_below(s, *repositories);

@@ -42,6 +42,8 @@ bool named_join(const struct named_search *s, const char *base, const char *path
 		char ret[PATH_MAX]);
 /* The file or directory @path is named, and all links that lead to it are. */
 void named_add(struct named_search *s, const char *base, const char *path);
+/* Programs are taken from the directory @path, which is relative to s->top. */
+void named_directory(struct named_search *s, const char *path);
 /* Read a configuration that exists, or not. */
 void named_config(struct named_search *s, const char *path);
 /* Read all that is not the repository's; s->top is set. */
@@ -61,6 +63,12 @@ void named_secrets(struct named_search *s, const struct git_config_entry *e);
 /* The links in a directory are named, and so are those in directories that they lead to.
  */
 void named_links(struct named_search *s, const char *dir);
+/*
+ * The directories of PATH have programs: git starts its pager, ssh and everything else
+ * from the first one that has it, so a new file in one in the project may be any of them.
+ * @relative: those that are relative to s->top; otherwise, the others.
+ */
+void named_path(struct named_search *s, bool relative);
 /* Read the repository whose ".git", or which itself, is in the directory @top. */
 void named_repository_at(struct named_search *s, const char *top);
 /* Read the repository that the project is a part of, and those around it. */

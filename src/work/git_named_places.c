@@ -150,6 +150,52 @@ void named_links(struct named_search *s, const char *dir)
 	places_walk(&w, dir);
 }
 
+/*
+ * Links in a directory of PATH lead to programs. Such directories are large, and programs
+ * are not searched below them.
+ */
+static void places_programs(struct named_search *s, const char *dir)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct dir_entry *e;
+	char path[PATH_MAX];
+	size_t left = PLACES_LINKS_MAX;
+
+	s->failed |= !reader;
+	if (fd < 0 || !reader)
+		return;
+	reader->fd = fd;
+	for (; left > 0 && dir_next(reader, &e) > 0; left--)
+		if ((e->type == DT_LNK || e->type == DT_UNKNOWN) &&
+		    named_join(s, dir, e->name, path))
+			named_add(s, "/", path);
+	s->out->unclear |= left == 0;
+}
+
+void named_path(struct named_search *s, bool relative)
+{
+	AUTO_FREE char *all = strdup(getenv("PATH") ? getenv("PATH") : "");
+	AUTO_STRV char **read = NULL;
+	char *next = all, *dir;
+
+	s->failed |= !all;
+	while ((dir = strsep(&next, ":"))) {
+		AUTO_FREE char *real = NULL;
+
+		if (relative != (dir[0] != '/'))
+			continue;
+		/* An empty piece is the directory in which git runs. */
+		named_directory(s, dir[0] ? dir : ".");
+		real = relative ? NULL : realpath(dir, NULL);
+		if (!real || places_has(read, real))
+			continue;
+		places_programs(s, real);
+		if (strv_add(&read, real) < 0)
+			s->failed = true;
+	}
+}
+
 /* ------------------------------------------------------------------ repositories */
 
 /* Get the path in a file of one line, such as "gitdir: ../x"; false: there is none. */

@@ -616,6 +616,47 @@ TEST(the_environment_is_configuration_too)
 	end();
 }
 
+TEST(programs_in_directories_of_path_are_executed_by_git)
+{
+	AUTO_FREE char *path = strdup(getenv("PATH"));
+	static const struct {
+		const char *path; /* "@": the test's directory */
+		const char *file;
+		enum judged want;
+	} sets[] = {
+		{ "@/p/bin", "bin/myed", NAMED },    /* exists */
+		{ "@/p/bin", "bin/less", NAMED },    /* git's pager, and a new file */
+		{ "@/p/new", "new/less", NAMED },    /* so is the directory */
+		{ "@/home/bin", "bin/less", NAMED }, /* a link to it */
+		{ "@/home/mine", "t/x.sh", NAMED },  /* has a link to the file */
+		{ "@/home/mine", "t/y.sh", HARMLESS }, { "./bin", "bin/less", NAMED },
+		{ "bin", "bin/less", NAMED },          { "bin", "other/less", HARMLESS },
+		{ "", "bin/less", UNCLEAR },           { ".", "bin/less", UNCLEAR },
+		{ "@/p", "bin/less", UNCLEAR },        { "@", "bin/less", HARMLESS },
+		{ "/usr/bin", "bin/myed", HARMLESS },
+	};
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q . && git config core.editor myed");
+	shell("mkdir home p/bin p/t && touch p/bin/myed && ln -s ../p/bin home/bin && "
+	      "mkdir home/mine && ln -s ../../p/t/x.sh home/mine/x");
+	EQ(judge("bin/myed"), HARMLESS);
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		char all[4096];
+		const char *rest = sets[i].path;
+		bool below = rest[0] == '@';
+
+		(void)snprintf(all, sizeof(all), "%s:%s%s", path, below ? top : "",
+			       below ? rest + 1 : rest);
+		EQ(setenv("PATH", all, 1), 0);
+		if (judge(sets[i].file) != sets[i].want)
+			TAP_FAIL("wrong for %s: %s", all, sets[i].file);
+		EQ(setenv("PATH", path, 1), 0);
+	}
+	end();
+}
+
 TEST(root_reads_the_configuration_of_the_projects_owner)
 {
 	SKIP_UNLESS(geteuid() == 0, "gives the project to another user");
