@@ -24,6 +24,8 @@ DESCRIPTION = SOURCE / "src/api/v1/openapi.yaml"
 MADE = BUILD / "src/api/v1"
 
 sys.path.insert(0, str(SOURCE / "tools/gen"))
+sys.path.insert(0, str(SOURCE / "test/lib"))
+import api_schema  # noqa: E402, pylint: disable=wrong-import-position
 import openapi  # noqa: E402, pylint: disable=wrong-import-position
 
 tests = []
@@ -168,6 +170,60 @@ def another_validator_agrees():
     # The control: invalid input is refused.
     limits = jsonschema.Draft202012Validator(doc["components"]["schemas"]["Limits"])
     assert not limits.is_valid({"memory": 5}) and not limits.is_valid({"memroy": "1g"})
+
+
+def sample(schema):
+    """Returns a value that the schema probably accepts."""
+    if "$ref" in schema:
+        return sample(api_schema.resolved(schema))
+    if "examples" in schema:
+        return schema["examples"][0]
+    if "enum" in schema:
+        return schema["enum"][0]
+    value = {}
+    for part in schema.get("allOf", []):
+        value.update(sample(part))
+    value.update({name: sample(child) for name, child in schema.get("properties", {}).items()})
+    if value:
+        return value
+    kind = schema.get("type")
+    return {"string": "x" * schema.get("minLength", 1), "integer": schema.get("minimum", 1), "boolean": True,
+            "array": [sample(schema["items"])] if "items" in schema else []}.get(kind[0] if isinstance(kind, list) else kind, {})
+
+
+def damaged(value):
+    """Yields copies of the value that have one difference each."""
+    yield from (None, True, -1, 1.5, 1 << 60, "", "\n", "x" * 20000, [], ["x"] * 2000, {}, {"no-such": 1}, {"": "x"})
+    if isinstance(value, dict):
+        yield {**value, "no_such": 1}
+        for name, child in value.items():
+            yield {k: v for k, v in value.items() if k != name}
+            yield from ({**value, name: d} for d in damaged(child))
+    if isinstance(value, list) and value:
+        yield from ([*value[1:], d] for d in damaged(value[0]))
+
+
+@test
+def the_tests_of_answers_accept_nothing_that_another_validator_refuses():
+    """api_schema.py asks jsonschema only about what its own functions do not recognize."""
+    try:
+        import jsonschema  # noqa: F401 pylint: disable=unused-import
+    except ImportError as e:
+        raise Skip("python3-jsonschema is not installed") from e
+    known = tried = doubted = 0
+    schemas = api_schema.api()["components"]["schemas"]
+    for name, schema in schemas.items():
+        quick, slow = (f(f"#/components/schemas/{name}") for f in (api_schema.reference, api_schema.validator))
+        value = sample(schema)
+        known += quick(value)
+        for d in (value, *damaged(value)):
+            tried += 1
+            if quick(d):
+                assert slow.is_valid(d), f"{name}: {str(d)[:500]}"
+            else:
+                doubted += 1
+    assert known > len(schemas) * 0.8, f"{known} of {len(schemas)} are recognized"
+    assert doubted > tried // 2, f"{doubted} of {tried} are doubted"
 
 
 class Page(html.parser.HTMLParser):
