@@ -32,6 +32,8 @@ import weakref
 
 import api_schema
 from checks import BUILD, Skip, eq, free_port, ok
+from processes import (FIRST_ID, IDS, below, cgroups_of, descriptors, family, is_apart, is_ours,  # noqa: F401 pylint: disable=unused-import
+                       rss, running, slurp, slurp_if_there, start_time, stat_of, uid_of)
 
 SERVE = os.path.join(BUILD, "warren-serve")
 WAIT = 30  # in seconds; no operation here takes as long
@@ -106,114 +108,21 @@ def needs(*things):
 
 
 def until(condition, what, seconds=WAIT):
-    """Waits until it is true; returns its value."""
-    end = time.monotonic() + seconds
+    """Waits until it is true; returns its value.
+
+    A condition that takes long is checked less often: what it waits for needs the processors, too.
+    """
+    before = time.monotonic()
+    end = before + seconds
     while not (said := condition()):
-        ok(time.monotonic() < end, f"not after {seconds} s: {what() if callable(what) else what}")
-        time.sleep(0.01)
+        now = time.monotonic()
+        ok(now < end, f"not after {seconds} s: {what() if callable(what) else what}")
+        time.sleep(min(max(0.01, 3 * (now - before)), 0.1))
+        before = time.monotonic()
     return said
 
 
-# ------------------------------------------------------ processes of the machine
-
-
-def slurp(path):
-    with open(path, encoding="utf-8", errors="surrogateescape") as f:
-        return f.read()
-
-
-def slurp_if_there(path):
-    """Like slurp(), but "" for a file that is gone: a loop device of another test may be detached meanwhile."""
-    try:
-        return slurp(path)
-    except OSError:
-        return ""
-
-
-def stat_of(pid):
-    """Returns the fields of /proc/PID/stat after the name: [0] state, [1] parent, [19] start time."""
-    return slurp(f"/proc/{pid}/stat").rpartition(")")[2].split()
-
-
-def start_time(pid):
-    return int(stat_of(pid)[19])
-
-
-def family():
-    """Returns the parent and the state of every process."""
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                s = stat_of(name)
-                found[int(name)] = (int(s[1]), s[0])
-    return found
-
-
-FIRST_ID, IDS = 0x10000000, 65536  # first id of sandboxes, and number of ids of each
-
-
-def uid_of(pid):
-    """Returns the owner of a process; -1: it is gone."""
-    try:
-        return int(slurp(f"/proc/{pid}/status").partition("\nUid:")[2].split()[0])
-    except OSError:
-        return -1
-
-
-def below(pid):
-    """Returns all living descendants of @pid."""
-    parents = family()
-    children = {}
-    for p, (parent, _) in parents.items():
-        children.setdefault(parent, []).append(p)
-    found, todo = [], [pid]
-    while todo:
-        for p in children.get(todo.pop(), []):
-            todo.append(p)
-            if parents[p][1] not in "ZX":
-                found.append(p)
-    return found
-
-
-def running(*argv):
-    """Does a process with exactly these arguments run on this machine, in whatever sandbox?"""
-    want = b"".join(a.encode() + b"\0" for a in argv)
-    for name in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            if name.isdigit() and open(f"/proc/{name}/cmdline", "rb").read() == want and stat_of(name)[0] not in "ZX":
-                return True
-    return False
-
-
-def is_apart(pid):
-    """Does the process have a separate pid namespace? False if the process is gone."""
-    try:
-        return os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return False
-
-
-def is_ours(pid):
-    try:
-        return slurp(f"/proc/{pid}/comm").startswith("warren")
-    except OSError:
-        return False
-
-
-def rss(pid):
-    return int(re.search(r"VmRSS:\s+(\d+) kB", slurp(f"/proc/{pid}/status"))[1]) << 10
-
-
-def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def cgroups_of(sandbox):
-    found = []
-    for pattern in ("", "*/", "*/*/"):
-        found += glob.glob(f"/sys/fs/cgroup/{pattern}warren/{sandbox}")
-    return found
+# ------------------------------------------------------ processes of the test
 
 
 class StartedProcess(subprocess.Popen):
@@ -247,7 +156,10 @@ def reap_orphans():
 def keep_reaping():
     while True:
         time.sleep(0.02)
-        reap_orphans()
+        # Most of the time, nothing has ended. WNOWAIT: others may wait for what has.
+        with contextlib.suppress(ChildProcessError):
+            if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                reap_orphans()
 
 
 def together(n, f):
@@ -441,25 +353,27 @@ class World:
     def warden(self):
         return self.process.pid
 
-    @property
-    def api(self):
-        """The child of the warden that has no separate pid namespace."""
-        ours = os.readlink("/proc/self/ns/pid")
-        for p, (parent, state) in family().items():
+    def child(self, name, found, wanted=lambda p: True):
+        """The child of the warden with this name; None: it does not run. @found: of family()."""
+        for p, (parent, state) in found.items():
             with contextlib.suppress(OSError):
-                if parent == self.warden and state not in "ZX" and os.readlink(f"/proc/{p}/ns/pid") == ours \
-                        and slurp(f"/proc/{p}/comm").startswith("warren-serve"):
+                if parent == self.warden and state not in "ZX" and slurp(f"/proc/{p}/comm").startswith(name) and wanted(p):
                     return p
         return None
 
+    def api_among(self, found):
+        """The child of the warden that has no separate pid namespace: sandboxes begin with the same name."""
+        ours = os.readlink("/proc/self/ns/pid")
+        return self.child("warren-serve", found, lambda p: os.readlink(f"/proc/{p}/ns/pid") == ours)
+
+    @property
+    def api(self):
+        return self.api_among(family())
+
     @property
     def egress(self):
-        """The warren-egress that the warden started; None: it does not run."""
-        for p, (parent, state) in family().items():
-            with contextlib.suppress(OSError):
-                if parent == self.warden and state not in "ZX" and slurp(f"/proc/{p}/comm").startswith("warren-egress"):
-                    return p
-        return None
+        """The warren-egress that the warden started."""
+        return self.child("warren-egress", family())
 
     def kill(self, *who):
         """Kills "api", "warden" or both with SIGKILL, one right after the other."""
@@ -641,8 +555,10 @@ class World:
     def processes(self):
         """Returns the processes below the test except services: sandboxes, and programs of the test."""
         # The processes come first: a part that is prepared after that is not among them. There may be hundreds of each.
-        services = {p for world in World.worlds if world.alive() for p in (world.warden, world.api, world.egress)}
-        found = {p: uid_of(p) for p in below(os.getpid()) if p not in services and (is_apart(p) or is_ours(p))}
+        every = family()
+        services = {p for world in World.worlds if world.alive()
+                    for p in (world.warden, world.api_among(every), world.child("warren-egress", every))}
+        found = {p: uid_of(p) for p in below(os.getpid(), every) if p not in services and (is_apart(p) or is_ours(p))}
         prepared = set()
         for world in World.worlds:
             parts = world.parts()
