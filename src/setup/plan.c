@@ -279,6 +279,42 @@ static int key_add_file(struct sha256 *h, int project_fd, const char *path,
 	return 0;
 }
 
+/* Add the .gitignore files of a directory, and of those above it except the project's. */
+static int key_add_ignored_dir(struct sha256 *h, int project_fd, const char *dir,
+			       struct warren_error *err)
+{
+	int r = 0;
+
+	for (const char *end = dir; r == 0 && *end; end += *end == '/') {
+		AUTO_FREE char *path = NULL;
+
+		end = strchrnul(end, '/');
+		if (asprintf(&path, "%.*s/.gitignore", (int)(end - dir), dir) < 0) {
+			path = NULL;
+			return error_errno(err, ENOMEM, "inspect .gitignore");
+		}
+		r = key_add_file(h, project_fd, path, err);
+	}
+	return r;
+}
+
+/*
+ * They decide which files of the steps are kept (prune.c). To find all of them would take
+ * a walk through the project, so those count that are where steps usually write.
+ */
+static int key_add_ignored(struct sha256 *h, int project_fd, const struct setup_steps *s,
+			   struct warren_error *err)
+{
+	int r = key_add_file(h, project_fd, ".git/info/exclude", err);
+
+	if (r == 0)
+		r = key_add_file(h, project_fd, ".gitignore", err);
+	for (size_t i = 0; r == 0 && i < s->n; i++)
+		if (!s->v[i].start)
+			r = key_add_ignored_dir(h, project_fd, s->v[i].dir, err);
+	return r;
+}
+
 /*
  * Steps of a project write what they like to a layer, so another project must not start
  * from it, even if its plan is the same.
@@ -304,7 +340,9 @@ int setup_plan_key(int project_fd, const struct setup_plan *p,
 		if (r < 0)
 			return r;
 	}
-	r = setup_inputs_sum(&h, project_fd, p, err);
+	r = key_add_ignored(&h, project_fd, &p->steps, err);
+	if (r == 0)
+		r = setup_inputs_sum(&h, project_fd, p, err);
 	if (r < 0)
 		return r;
 	sha256_end(&h, key.key);

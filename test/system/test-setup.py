@@ -123,6 +123,17 @@ def files_of_the_project_are_not_shadowed():
 
 
 @test
+def a_file_that_gitignore_names_later_is_kept_then():
+    with World() as w:
+        put(w.project, {"dep": "1\n", "sub/own": "", "warren.yaml": "steps: [{run: 'cp dep gen; cp dep sub/gen', files: [dep]}]\n"})
+        first = w.setup()
+        eq(w.layer_files(first, "project"), [])
+        ok(w.setup().endswith("ready"), "nothing changed")
+        put(w.project, {".gitignore": "gen\n"})
+        eq(w.layer_files(w.setup(), "project"), ["gen", "sub/gen"], "as the message about the file says")
+
+
+@test
 def later_files_of_the_user_win():
     with World() as w:
         put(w.project, {".gitignore": "/gen.txt\n/out/\nsub/x\n", "dep": "1\n", "sub/own": "",

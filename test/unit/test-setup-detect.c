@@ -193,6 +193,16 @@ static bool key_depends(const char *const *files, const char *path, const char *
 #define DEPENDS(path, ...) \
 	key_depends((const char *const[]){ __VA_ARGS__, NULL }, path, "changed\n")
 
+TEST(what_decides_which_results_are_kept_is_in_the_key)
+{
+	OK(DEPENDS(".gitignore", "go.mod"));
+	OK(DEPENDS(".git/info/exclude", "go.mod", ".git/info/x"));
+	OK(DEPENDS("a/.gitignore", "a/b/go.mod"));
+	OK(DEPENDS("a/b/.gitignore", "a/b/go.mod"));
+	OK(!DEPENDS("a/c/.gitignore", "a/b/go.mod", "a/c/x"));
+	OK(!DEPENDS("a/.gitignore", "go.mod", "a/x"));
+}
+
 TEST(scripts_of_an_installation_are_in_the_key)
 {
 	OK(DEPENDS(
