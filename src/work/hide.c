@@ -329,7 +329,7 @@ static int hide_secrets(char *const *secrets, const char *const *patterns,
 	return r;
 }
 
-/* What is in a hidden directory has no whiteout of its own. @paths are sorted. */
+/* Drop what is in a hidden directory: a whiteout cannot be below another. */
 static void hide_paths_drop(struct work_hidden *h)
 {
 	size_t n = 0;
