@@ -28,6 +28,7 @@
 #include "work/commits_internal.h"
 #include "work/files_internal.h"
 #include "work/git_confine.h"
+#include "work/git_errors.h"
 #include "work/git_run.h"
 #include "work/work_internal.h"
 
@@ -319,19 +320,17 @@ static int commits_index_packs(struct commits *c, struct warren_error *err)
 /* -------------------------------------------------------------------- transfer */
 
 /* "<commit>" without everything that the user's repository has. */
-static int commits_send(struct commits *c, int revisions, int out,
-			struct warren_error *err)
+static struct git_command commits_sender(int revisions, int out, int errors)
 {
 	static const char *const argv[] = { "pack-objects",        "--revs", "--stdout",
 					    "--delta-base-offset", "-q",     NULL };
 
-	return git_start(c->w,
-			 &(struct git_command){ .argv = argv,
-						.own = true,
-						.hostile = true,
-						.in = revisions,
-						.out = out },
-			 err);
+	return (struct git_command){ .argv = argv,
+				     .own = true,
+				     .hostile = true,
+				     .in = revisions,
+				     .out = out,
+				     .errors = errors };
 }
 
 /* A pipe with the revisions that are wanted, and those that are not. */
@@ -351,19 +350,45 @@ static int commits_revisions(struct commits *c, const char *have)
 	return fd < 0 ? -errno : fd;
 }
 
+/*
+ * Either side fails if the other one does: which error is the cause? @r and @err are of
+ * the git that receives.
+ */
+static int commits_failed(const struct git_command *sender, int status, int r,
+			  struct warren_error *err)
+{
+	struct warren_error cause = *err;
+
+	if (r < 0 && r != -EPROTO)
+		return r;
+	if (r == 0 || (status != 0 && status != 128 + SIGPIPE && status != 128 + SIGKILL))
+		r = git_failed(sender, status, sender->errors, &cause);
+	if (r == -EPROTO)
+		return error_set(err, EBADMSG,
+				 "the commits of the sandbox are damaged or incomplete, "
+				 "so they were not accepted: %s",
+				 cause.msg);
+	*err = cause;
+	return r;
+}
+
 static int commits_transfer(struct commits *c, struct warren_error *err)
 {
 	static const char *const argv[] = { "index-pack", "--stdin", "--strict",
 					    "--fix-thin", NULL };
 	struct buf out AUTO_BUF = BUF_INIT(COMMITS_TEXT_MAX);
 	AUTO_CLOSE int revisions = commits_revisions(c, c->w->head ? c->w->head : "");
+	AUTO_CLOSE int errors = git_errors_open();
+	struct git_command send;
 	int ends[2], sender, r, status;
 
-	if (revisions < 0)
-		return error_errno(err, -revisions, "send the sandbox's commits");
+	if (revisions < 0 || errors < 0)
+		return error_errno(err, revisions < 0 ? -revisions : -errors,
+				   "send the sandbox's commits");
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
-	sender = commits_send(c, revisions, ends[1], err);
+	send = commits_sender(revisions, ends[1], errors);
+	sender = git_start(c->w, &send, err);
 	(void)close(ends[1]);
 	r = sender < 0 ? sender
 		       : git_run(c->w,
@@ -381,14 +406,7 @@ static int commits_transfer(struct commits *c, struct warren_error *err)
 	if (r < 0)
 		(void)kill(sender, SIGKILL);
 	status = git_wait(sender);
-	if (r == -ENOENT || r == -ETIMEDOUT)
-		return r;
-	return r < 0 || status != 0
-		       ? error_set(
-				 err, EBADMSG,
-				 "the commits of the sandbox are damaged or incomplete, "
-				 "so they were not accepted")
-		       : 0;
+	return r < 0 || status != 0 ? commits_failed(&send, status, r, err) : 0;
 }
 
 /* Read the user's repository with git; its output is a line, or nothing. */

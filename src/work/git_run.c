@@ -36,6 +36,7 @@
 #include "os/sig.h"
 #include "work/files_internal.h"
 #include "work/git_confine.h"
+#include "work/git_errors.h"
 
 static const char *const git_prefix[] = {
 	"git",
@@ -153,8 +154,8 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 	/* A pipe in place of a file has no end, and takes no processor time. */
 	(void)alarm(c->hostile || c->slow ? GIT_SECONDS_SLOW : GIT_SECONDS);
 	if (null < 0 || dup2(c->in < 0 ? null : c->in, 0) < 0 || dup2(c->out, 1) < 0 ||
-	    dup2(null, 2) < 0 || dir < 0 || fchdir(dir) < 0 || fstat(dir, &st) < 0 ||
-	    git_limit() < 0)
+	    dup2(c->errors > 0 ? c->errors : null, 2) < 0 || dir < 0 || fchdir(dir) < 0 ||
+	    fstat(dir, &st) < 0 || git_limit() < 0)
 		_exit(126);
 	if (confine->git >= 0 && !git_confine_enter(confine))
 		_exit(126);
@@ -289,6 +290,20 @@ static int git_timed_out(struct warren_error *err)
 			 "('find .git -type p' lists them)");
 }
 
+int git_failed(const struct git_command *c, int status, int errors,
+	       struct warren_error *err)
+{
+	char said[GIT_ERRORS_SIZE];
+	int code = git_errors_read(errors, said);
+
+	if (status == 127)
+		return error_set(err, ENOENT, "git is not installed on this machine");
+	return said[0] ? error_set(err, code ? code : EPROTO, "'git %s' failed: %s",
+				   c->argv[0], said)
+		       : error_set(err, EPROTO, "'git %s' failed with status %d",
+				   c->argv[0], status);
+}
+
 int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	    struct warren_error *err)
 {
@@ -299,13 +314,17 @@ int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	 * the rules for it would not be found.
 	 */
 	AUTO_CLOSE int held UNUSED = c->writes ? git_written(w, c) : -1;
+	AUTO_CLOSE int errors = git_errors_open();
 	int ends[2], r, status;
 
 	if (git_waits)
 		return git_timed_out(err);
+	if (errors < 0)
+		return error_errno(err, -errors, "start git");
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
 	command.out = ends[1];
+	command.errors = errors;
 	watch.pid = git_start(w, &command, err);
 	(void)close(ends[1]);
 	r = watch.pid < 0 ? watch.pid : git_collect(ends[0], &watch, out);
@@ -319,9 +338,5 @@ int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 		return git_timed_out(err);
 	if (r < 0)
 		return error_errno(err, -r, "read the output of git");
-	if (status == 127)
-		return error_set(err, ENOENT, "git is not installed on this machine");
-	return status == 0 ? 0
-			   : error_set(err, EPROTO, "'git %s' failed with status %d",
-				       c->argv[0], status);
+	return status == 0 ? 0 : git_failed(c, status, errors, err);
 }

@@ -26,6 +26,7 @@ struct git_command {
 	int sender; /* the pid of the git that writes to @in, or 0 */
 	int in;     /* -1: nothing */
 	int out;    /* -1: @ret_out gets the output */
+	int errors; /* a file of git_errors_open(); 0: the errors are dropped */
 };
 
 /* The path of the program, which is none that the project could have. */
@@ -36,9 +37,16 @@ int git_start(const struct work *w, const struct git_command *c,
 /* Wait for it: its exit status, or -errno. */
 int git_wait(int pid);
 /*
- * Run it, and get its output. -EPROTO: it failed; -EFBIG: @out is full. -ETIMEDOUT: it
- * waited for something, such as a named pipe, or took too long; then it is not started
- * again.
+ * Describe why a command ended with @status, from the file @errors of what git said.
+ * Returns the error of the system that it names, such as -ENOSPC, or -EPROTO; -ENOENT:
+ * git is not installed.
+ */
+int git_failed(const struct git_command *c, int status, int errors,
+	       struct warren_error *err);
+/*
+ * Run it, and get its output. If it failed: as git_failed(). -EFBIG: @out is full.
+ * -ETIMEDOUT: it waited for something, such as a named pipe, or took too long; then it is
+ * not started again.
  */
 int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	    struct warren_error *err);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <time.h>
 
 #include "work/hide.h"
@@ -464,6 +465,42 @@ TEST(an_accept_that_is_killed_leaves_a_whole_repository_and_can_be_repeated)
 	}
 	printf("# %u of %d were killed\n", killed, ROUNDS);
 	OK(killed > 0);
+}
+
+/* Accept commits into a repository on a small disk, after the shell command @how. */
+static void accept_on_disk(const char *how, int code, const char *named)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+
+	begin();
+	EQ(mount("tmpfs", in("p"), "tmpfs", 0, "size=4m"), 0);
+	git("init -q -b main . && echo 1 >a && git add . && git commit -qm one");
+	w = start_with(&(struct work_options){ .name = "fix" });
+	inside(w, "head -c 2000000 /dev/urandom >b; " GIT "add b; " GIT "commit -qm two");
+	shell("cd p && %s", how);
+	if (work_commits_accept(w, 0, &c, &err) != code)
+		TAP_FAIL("%s: %s", how, err.msg);
+	OK(!named || (strstr(err.msg, named) && !strstr(err.msg, "damaged")));
+	/* A control: when the reason is gone, nothing was lost. */
+	shell("mount -o remount,rw p && rm -rf p/full && chmod -R u+w p");
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
+	git("show warren/fix:b | wc -c | grep -qx 2000000 && git fsck --strict 2>/dev/null");
+	w = work_close(w);
+	EQ(umount2(in("p"), MNT_DETACH), 0);
+	end();
+}
+
+TEST(commits_that_cannot_be_written_are_not_called_damaged)
+{
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	accept_on_disk("true", 0, NULL);
+	accept_on_disk("head -c 3000000 /dev/zero >full", -ENOSPC,
+		       "No space left on device");
+	accept_on_disk("! head -c 9000000 /dev/zero >full 2>/dev/null", -ENOSPC,
+		       "No space left on device");
+	accept_on_disk("mount -o remount,ro .", -EROFS, "Read-only file system");
+	accept_on_disk("chmod -R a-w .git/objects", -EACCES, "Permission denied");
 }
 
 TEST(a_lock_that_a_killed_git_left_is_named)
