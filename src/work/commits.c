@@ -379,6 +379,7 @@ static int commits_transfer(struct commits *c, struct warren_error *err)
 	struct buf out AUTO_BUF = BUF_INIT(COMMITS_TEXT_MAX);
 	AUTO_CLOSE int revisions = commits_revisions(c, c->w->head ? c->w->head : "");
 	AUTO_CLOSE int errors = git_errors_open();
+	char incoming[INCOMING_MAX];
 	struct git_command send;
 	int ends[2], sender, r, status;
 
@@ -387,13 +388,15 @@ static int commits_transfer(struct commits *c, struct warren_error *err)
 				   "send the sandbox's commits");
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "create a pipe");
+	commits_incoming_path(c->w, incoming);
 	send = commits_sender(revisions, ends[1], errors);
 	sender = git_start(c->w, &send, err);
 	(void)close(ends[1]);
 	r = sender < 0 ? sender
 		       : git_run(c->w,
 				 &(struct git_command){ .argv = argv,
-							.writes = "objects",
+							.writes = incoming,
+							.incoming = true,
 							.hostile = true,
 							.sender = sender,
 							.in = ends[0],
@@ -407,6 +410,16 @@ static int commits_transfer(struct commits *c, struct warren_error *err)
 		(void)kill(sender, SIGKILL);
 	status = git_wait(sender);
 	return r < 0 || status != 0 ? commits_failed(&send, status, r, err) : 0;
+}
+
+static int commits_receive(struct commits *c, struct warren_error *err)
+{
+	int r = commits_incoming_make(c->w, err);
+
+	r = r < 0 ? r : commits_transfer(c, err);
+	r = r < 0 ? r : commits_incoming_take(c->w, err);
+	commits_incoming_remove(c->w);
+	return r;
 }
 
 /* Read the user's repository with git; its output is a line, or nothing. */
@@ -588,7 +601,7 @@ int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret
 	r = r < 0 ? r : commits_check_links(w, c.result.branch, err);
 	r = r < 0 ? r : commits_make_repository(&c, err);
 	r = r < 0 ? r : commits_index_packs(&c, err);
-	r = r < 0 ? r : commits_transfer(&c, err);
+	r = r < 0 ? r : commits_receive(&c, err);
 	r = r < 0 ? r : commits_update(&c, err);
 	close_p(&c.upper);
 	(void)tree_remove(w->dir_fd, w->dir_fd, "git");

@@ -27,7 +27,8 @@ enum commits_flags {
 /*
  * -ENOENT: there is no repository, or no new commit. -EEXIST: the branch has commits that
  * would be lost. -EPERM: they change files that need permission; the message names them.
- * -EBADMSG: an object is damaged. -ENOSPC and others: git could not write. @flags: enum commits_flags.
+ * -EBADMSG: an object is damaged. -ENOSPC and others: git could not write. @flags: enum
+ * commits_flags.
  */
 int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret,
 			struct warren_error *err) MUST_CHECK;

@@ -5,6 +5,18 @@
 
 #include "work/work.h"
 
+#define INCOMING_MAX 128
+
+/*
+ * The directory in the user's repository that receives objects: make it, take the pack
+ * that git has written there, and remove it. It is that of @w.
+ */
+int commits_incoming_make(const struct work *w, struct warren_error *err) MUST_CHECK;
+int commits_incoming_take(const struct work *w, struct warren_error *err) MUST_CHECK;
+void commits_incoming_remove(const struct work *w);
+/* Its path in the git directory. */
+void commits_incoming_path(const struct work *w, char path[INCOMING_MAX]);
+
 /*
  * Check that the commits up to @commit, whose objects are in the user's repository, leave
  * the files alone that were hidden from the sandbox, and those that git could execute or

@@ -173,6 +173,20 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 	_exit(127);
 }
 
+/* New objects come to the directory @path of the git directory, which @prefix leads to.
+ */
+static int git_add_incoming(char ***env, const char *prefix, const char *path)
+{
+	char text[512];
+	int r;
+
+	(void)snprintf(text, sizeof(text), "GIT_OBJECT_DIRECTORY=%s%s", prefix, path);
+	r = strv_add(env, text);
+	(void)snprintf(text, sizeof(text), "GIT_ALTERNATE_OBJECT_DIRECTORIES=%sobjects",
+		       prefix);
+	return r < 0 ? r : strv_add(env, text);
+}
+
 int git_start(const struct work *w, const struct git_command *c, struct warren_error *err)
 {
 	AUTO_STRV char **argv = NULL, **env = NULL;
@@ -208,6 +222,8 @@ int git_start(const struct work *w, const struct git_command *c, struct warren_e
 	/* Not what core.worktree says. */
 	if (r == 0 && !confined && !c->own)
 		r = strv_add(&env, "GIT_WORK_TREE=.");
+	if (r == 0 && c->incoming)
+		r = git_add_incoming(&env, confined ? "" : ".git/", c->writes);
 	if (r < 0 || !argv) /* a program without argv[0] is not started */
 		return error_errno(err, r < 0 ? -r : EINVAL, "start git");
 	program = c->program ? c->program : git_program();

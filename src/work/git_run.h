@@ -20,6 +20,8 @@ struct git_command {
 	bool own; /* in <work>/git, and not in the repository of the project */
 	/* A directory of the repository, "." for all of it; NULL: it only reads. */
 	const char *writes;
+	/* @writes gets new objects; those of the repository are not in it. */
+	bool incoming;
 	/* It reads objects of the sandbox: as root, git is confined (git_confine.h). */
 	bool hostile;
 	bool slow;  /* it may read all commits; otherwise, it must end in 10 seconds */

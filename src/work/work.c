@@ -17,6 +17,7 @@
 #include "os/tree_remove.h"
 #include "work/accept_internal.h"
 #include "work/base.h"
+#include "work/commits_internal.h"
 #include "work/earlier.h"
 #include "work/files_internal.h"
 #include "work/reach.h"
@@ -457,6 +458,8 @@ int work_open(const char *id_or_name, bool exclusive, struct work **ret,
 	int r = work_open_locked(id_or_name, exclusive, &w, err);
 
 	r = r == 0 && exclusive ? accept_recover(w, err) : r;
+	if (r == 0 && exclusive)
+		commits_incoming_remove(w);
 	r = r == 0 && exclusive ? reach_top(w, err) : r;
 	if (r == 0)
 		*ret = TAKE_PTR(w);
@@ -502,6 +505,7 @@ int work_remove(struct work *removed, struct warren_error *err)
 	r = accept_recover(w, err);
 	if (r < 0 && journal)
 		return error_wrap(err, "work '%s' is not removed", w->id);
+	commits_incoming_remove(w);
 	r = stage_remove(w);
 	if (r < 0)
 		return error_errno(err, -r,

@@ -460,11 +460,39 @@ TEST(an_accept_that_is_killed_leaves_a_whole_repository_and_can_be_repeated)
 		}
 		EQ(r, 0);
 		git("fsck --strict --no-dangling 2>/dev/null && "
-		    "git show warren/fix:b | grep -qx 5");
+		    "git show warren/fix:b | grep -qx 5 && "
+		    "! find .git -name 'tmp_*' | grep .");
 		end();
 	}
 	printf("# %u of %d were killed\n", killed, ROUNDS);
 	OK(killed > 0);
+}
+
+TEST(objects_that_a_killed_git_left_are_removed_with_the_work)
+{
+	AUTO_WORK struct work *w = NULL;
+	char id[ID_LEN + 1];
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	for (int i = 0; i < 2; i++) {
+		w = prepare("fix");
+		(void)strcpy(id, w->id);
+		w = work_close(w);
+		/* Those of the user's git, and of other works, stay. */
+		shell("cd p/.git/objects && mkdir -p tmp_objdir-warren-%s/pack "
+		      "tmp_objdir-warren-other tmp_objdir-incoming-x && "
+		      "touch tmp_objdir-warren-%s/pack/tmp_pack_x pack/tmp_pack_y",
+		      id, id);
+		EQ(work_open(id, i == 0, &w, &err), 0);
+		if (i == 1)
+			EQ(work_remove(TAKE_PTR(w), &err), 0);
+		shell("cd p/.git/objects && test ! -e tmp_objdir-warren-%s -a -e "
+		      "pack/tmp_pack_y -a -d tmp_objdir-warren-other -a -d "
+		      "tmp_objdir-incoming-x",
+		      id);
+		w = work_close(w);
+		end();
+	}
 }
 
 /* Accept commits into a repository on a small disk, after the shell command @how. */
@@ -482,6 +510,8 @@ static void accept_on_disk(const char *how, int code, const char *named)
 	if (work_commits_accept(w, 0, &c, &err) != code)
 		TAP_FAIL("%s: %s", how, err.msg);
 	OK(!named || (strstr(err.msg, named) && !strstr(err.msg, "damaged")));
+	/* The disk is not fuller than before. */
+	shell("! find p/.git -name 'tmp_*' | grep .");
 	/* A control: when the reason is gone, nothing was lost. */
 	shell("mount -o remount,rw p && rm -rf p/full && chmod -R u+w p");
 	EQ(work_commits_accept(w, 0, &c, &err), 0);
@@ -500,7 +530,6 @@ TEST(commits_that_cannot_be_written_are_not_called_damaged)
 	accept_on_disk("! head -c 9000000 /dev/zero >full 2>/dev/null", -ENOSPC,
 		       "No space left on device");
 	accept_on_disk("mount -o remount,ro .", -EROFS, "Read-only file system");
-	accept_on_disk("chmod -R a-w .git/objects", -EACCES, "Permission denied");
 }
 
 TEST(a_lock_that_a_killed_git_left_is_named)
