@@ -58,12 +58,11 @@ static void work_job_free(struct work_job *job)
 /* A callback has returned; false: it has cancelled the job. */
 static bool work_job_called(struct work_job *job)
 {
-	bool freed = job->freed;
-
 	job->calling = false;
-	if (freed)
-		free(job);
-	return !freed;
+	if (!job->freed)
+		return true;
+	free(job);
+	return false;
 }
 
 static void work_job_report(struct work_job *job, const struct warren_error *err,
