@@ -194,7 +194,8 @@ static bool config_value_dropped(const char *line, size_t n)
 
 	config_urls(&raw, line, n, CONFIG_STOPS);
 	for (size_t i = 0; i < raw.len; i++)
-		raw.data[i] = raw.data[i] ? raw.data[i] : ' ';
+		if (!raw.data[i])
+			raw.data[i] = ' ';
 	config_plain(&plain, raw.data ? raw.data : "", raw.len);
 	buf_add(&raw, "", 1);
 	buf_add(&plain, "", 1);
