@@ -42,9 +42,8 @@
 #define SET_ID_CREATES ((uint32_t)(O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
 
 /* The lower half of an argument; all supported machines are little-endian. */
-#define SET_ID_LOAD(n)                     \
-	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
-		 (uint32_t)(offsetof(struct seccomp_data, args) + (n)*8))
+#define SET_ID_LOAD(n) \
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[n]))
 #define SET_ID_ALLOW  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define SET_ID_REFUSE BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 
