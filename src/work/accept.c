@@ -241,7 +241,7 @@ int accept_changes(struct work *w, const struct accept_item *items, size_t n,
 	r = known_note_save(w);
 	if (r < 0)
 		return error_errno(err, -r, "keep the modes of work '%s'", w->id);
-	(void)tree_remove(w->dir_fd, w->dir_fd, "conflicts");
+	accept_conflicts_begin(&a);
 	(void)tree_remove(w->dir_fd, w->dir_fd, UPPER_EDITED);
 	r = stage_begin(&a, err);
 	if (r < 0)

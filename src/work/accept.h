@@ -74,8 +74,9 @@ struct accept_conflict {
 	char *path;
 	const char *reason; /* "you and the sandbox changed the same lines", ... */
 	/*
-	 * Paths of files in <work>/conflicts: the user's and the sandbox's version, and
-	 * the merged one with markers. NULL: there is none (removed, or binary).
+	 * Paths of files in <work>/conflicts, or <work>/marked with ACCEPT_MARKERS: the
+	 * user's and the sandbox's version, and the merged one with markers. NULL: there
+	 * is none (removed, or binary). The next accept removes <work>/conflicts.
 	 */
 	char *yours, *theirs, *merged;
 };
@@ -98,6 +99,11 @@ int accept_changes(struct work *w, const struct accept_item *items, size_t n,
 		   const struct accept_options *o, struct accept_result *ret,
 		   struct warren_error *err) MUST_CHECK;
 void accept_result_done(struct accept_result *r);
+/*
+ * Does the work have the versions of files that were accepted with markers? Nothing else
+ * has them, so such a work is removed only on request.
+ */
+bool accept_has_marked(const struct work *w);
 
 /*
  * Discard changes, or the hunks of them that are not skipped. What cannot be discarded

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/tree_remove.h"
 #include "textdiff/merge.h"
 #include "work/accept_internal.h"
 #include "work/base.h"
@@ -128,17 +129,38 @@ int accept_merge(struct accept *a, const struct change *c, const struct patch *h
 
 /* --------------------------------------------------------------------- conflicts */
 
-/* Write <work>/conflicts/<number>/<what>/<name of the file>. */
-static int conflict_keep(struct accept *a, const char *path, const char *what,
-			 struct text text, char **ret)
+static const char conflict_open[] = "conflicts", conflict_marked[] = "marked";
+
+bool accept_has_marked(const struct work *w)
+{
+	return faccessat(w->dir_fd, conflict_marked, F_OK, 0) == 0;
+}
+
+void accept_conflicts_begin(struct accept *a)
+{
+	char next[64];
+
+	(void)tree_remove(a->w->dir_fd, a->w->dir_fd, conflict_open);
+	/* Those with markers are no changes any more: nothing would write them again. */
+	do
+		(void)snprintf(next, sizeof(next), "%s/%zu", conflict_marked,
+			       ++a->n_marked);
+	while (faccessat(a->w->dir_fd, next, F_OK, 0) == 0);
+	a->n_marked--;
+}
+
+/* Write <work>/conflicts/<number>/<what>/<name of the file>, or below <work>/marked. */
+static int conflict_keep(struct accept *a, bool markers, const char *path,
+			 const char *what, struct text text, char **ret)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	AUTO_CLOSE int dir = -1, fd = -1;
 	char below[64];
 	int r = 0;
 
-	(void)snprintf(below, sizeof(below), "conflicts/%zu/%s",
-		       a->result->n_conflicts + 1, what);
+	(void)snprintf(below, sizeof(below), "%s/%zu/%s",
+		       markers ? conflict_marked : conflict_open,
+		       a->result->n_conflicts + 1 + (markers ? a->n_marked : 0), what);
 	dir = beneath_make_dirs(a->w->dir_fd, below, 0700);
 	if (dir < 0)
 		return dir;
@@ -161,17 +183,20 @@ static int conflict_keep(struct accept *a, const char *path, const char *what,
 int accept_conflict_add(struct accept *a, const char *path, const struct accept_merge *m,
 			struct warren_error *err)
 {
+	/* As plan_conflict() decides. */
+	const bool markers =
+		a->o->conflicts == ACCEPT_MARKERS && m->out.data && m->theirs.exists;
 	struct accept_result *result = a->result;
 	struct accept_conflict c = { .path = strdup(path), .reason = m->reason }, *more;
 	int r = c.path ? 0 : -ENOMEM;
 
 	if (r == 0 && m->yours.exists && !m->yours.large)
-		r = conflict_keep(a, path, "yours", m->yours.text, &c.yours);
+		r = conflict_keep(a, markers, path, "yours", m->yours.text, &c.yours);
 	if (r == 0 && m->theirs.exists && !m->theirs.large)
-		r = conflict_keep(a, path, "sandbox", m->theirs.text, &c.theirs);
+		r = conflict_keep(a, markers, path, "sandbox", m->theirs.text, &c.theirs);
 	if (r == 0 && m->out.data && m->theirs.exists)
-		r = conflict_keep(a, path, "merged", TEXT(m->out.data, m->out.len),
-				  &c.merged);
+		r = conflict_keep(a, markers, path, "merged",
+				  TEXT(m->out.data, m->out.len), &c.merged);
 	more = reallocarray(result->conflicts, result->n_conflicts + 1, sizeof(*more));
 	if (more)
 		result->conflicts = more;

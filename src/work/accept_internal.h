@@ -27,7 +27,8 @@ struct accept {
 	bool last;        /* only what must be planned last */
 	bool any_last;    /* there is such a change */
 	char staging_name[ID_LEN + 16];
-	uid_t uid; /* of new files */
+	size_t n_marked; /* of earlier accepts */
+	uid_t uid;       /* of new files */
 	gid_t gid;
 };
 
@@ -152,6 +153,8 @@ int accept_merge(struct accept *a, const struct change *c, const struct patch *h
 		 const struct change_at *yours, const struct change_at *theirs,
 		 struct accept_merge *ret, struct warren_error *err);
 void accept_merge_done(struct accept_merge *m);
+/* Remove what the last accept kept of conflicts that are still to be decided on. */
+void accept_conflicts_begin(struct accept *a);
 /* Record a conflict, and keep both versions. */
 int accept_conflict_add(struct accept *a, const char *path, const struct accept_merge *m,
 			struct warren_error *err);

@@ -18,6 +18,7 @@
  *	edited/    files that the sandbox gets when an accept is complete (accept.h)
  *	before/    contents of files that no commit has (base.h)
  *	conflicts/ files of the last accept that could not be merged (accept.h)
+ *	marked/    both versions of files that were accepted with markers (accept.h)
  *	journal    an accept that has begun (journal.h)
  *	warren-git-* git's identity, while the sandbox runs (cli/work/git_identity.h)
  *

@@ -131,8 +131,11 @@ def paths_are_accepted_and_rejected():
         at = f"/v1/works/{work_of(p, CHANGE)}"
         said = post(at, "accept", paths=["a.c", "old"])
         eq((said["accepted"], said["conflicts"]), (2, []))
+        n = len(w.get(f"{at}/changes")["changes"])
+        eq((said["remaining"], said["removed"], n > 2), (n, False, True), "what the list has")
         ok(b"\nseven\n" in p.get("a.c") and not os.path.lexists(f"{p.path}/old") and p.get("gone"), "those two")
-        eq(post(at, "reject", paths=["gone"])["rejected"], 1)
+        said = post(at, "reject", paths=["gone"])
+        eq((said["rejected"], said["remaining"], said["removed"]), (1, n - 1, False))
         refused(w.ask("POST", f"{at}/reject", {"paths": ["gone"]}), 404, "file_not_found")
         said = post(at, "accept")
         eq((said["accepted"], said["left"]), (3, {"ignored": 1, "guarded": 1, "needs": ["link"], "repository": False}))
@@ -140,6 +143,7 @@ def paths_are_accepted_and_rejected():
         ok(not os.path.lexists(f"{p.path}/out") and not os.path.lexists(f"{p.path}/target"), "what was left")
         said = post(at, "accept", ignored=True, allow=["link"])
         eq((said["accepted"], said["left"]["needs"]), (2, []))
+        eq((said["remaining"], said["removed"]), (0, True))
         eq((os.readlink(f"{p.path}/out"), p.get("target/x")), ("/etc", b"1\n"))
         refused(w.ask("GET", at), 404, "work_not_found")
 
@@ -214,6 +218,7 @@ def conflicts_are_listed_and_nothing_is_accepted():
         r = w.ask("POST", f"{at}/accept", {"paths": ["a.c", "gone"]}, status=409)
         said = r.json()
         eq((said["code"], said["accepted"], [c["path"] for c in said["conflicts"]]), ("merge_conflict", 0, ["a.c"]))
+        ok(said["remaining"] > 1 and not said["removed"], said)
         eq((said["request_id"], said["detail"]), (r.headers["x-request-id"], None))
         eq(tree(p.path), before, "nothing has changed")
         said = post(at, "accept", paths=["a.c", "gone"], conflicts="skip")

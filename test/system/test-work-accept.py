@@ -323,7 +323,7 @@ def a_file_that_was_moved_to_an_ignored_place_is_never_lost():
         ok(b" ignored notes => build/notes" in p.warren("diff", wid, "--stat").stdout, "the move is shown")
         ok(b"notes" not in p.warren("diff", wid, "--patch").stdout, "a patch does not remove the old file, either")
         q = p.warren("accept", wid)
-        ok(b"3 of them were moved to an ignored place" in q.stderr and b"4 ignored files are left" in q.stderr, q)
+        ok(b"3 of which were moved there" in q.stderr and b"4 ignored files are left" in q.stderr, q)
         eq((p.get("a"), os.path.exists(f"{p.path}/gone")), (b"2\n", False), "a control: the others are accepted")
         p.warren("accept", wid, "notes", status=125)
         p.warren("reject", wid)
@@ -349,6 +349,62 @@ def a_file_that_was_moved_to_an_ignored_place_is_never_lost():
         eq(p.get("hook"), b"only\n", "it needs a permission")
         p.warren("accept", wid, "--allow", "git")
         eq((os.path.exists(f"{p.path}/hook"), p.get(".git/hooks/pre-commit")), (False, b"only\n"))
+
+
+@test
+@needs_root
+def versions_of_files_with_markers_stay_while_they_are_named():
+    with project() as p:
+        for name in ("a", "b", "c"):
+            p.put(name, LINES)
+        p.git()
+        wid = p.work("for f in a b c; do sed -i s/^5$/five/ $f; done")
+        for name in ("a", "b"):
+            p.put(name, LINES.replace(b"\n5\n", b"\n5.0\n"))
+        named = []
+        for words in (["a"], ["b"], ["c"]):
+            q = p.warren("accept", wid, "--json", "--conflicts", "markers", *words, status=0 if words == ["c"] else 1)
+            said = json.loads(q.stdout)
+            eq((said["accepted"], said["remaining"], said["removed"]), (1, 3 - ord(words[0]) + ord("a") - 1, False), said)
+            named += said["conflicts"]
+        eq([c["path"] for c in named], ["a", "b"])
+        for c in named:
+            ok(b"<<<<<<< yours\n5.0\n" in p.get(c["path"]), "it has markers")
+            for side, line in (("yours", b"5.0"), ("theirs", b"five")):
+                with open(c[side], "rb") as f:
+                    eq(f.read(), LINES.replace(b"\n5\n", b"\n" + line + b"\n"), c)
+        p.warren("reject", wid)
+        eq(p.works(), [wid], "it is removed only on request")
+        p.warren("work", "--remove", wid)
+        wid = p.work("echo 61 >>c")
+        eq(json.loads(p.warren("accept", wid, "--json", "--conflicts", "markers").stdout)["removed"], True, "a control: no conflict")
+        eq(p.works(), [])
+
+
+@test
+@needs_root
+def commands_that_are_suggested_name_the_same_paths():
+    names = ["plain.log", "with blank.log", "it's.log", "new\nline.log", "\xff\xe4.log".encode("latin-1"), "-dash.log"]
+    with project() as p:
+        for name in ("a", "other.log", *names):
+            p.put(name, b"1\n")
+        p.put(".gitignore", b"*.log\n*.tmp\n")
+        p.sh("git init -q; git add .gitignore; git commit -qm one")
+        wid = p.work("for f in a *.log; do echo 2 >>\"$f\"; done; echo 1 >.git/hooks/pre-commit; echo 1 >new.tmp")
+        q = p.warren("accept", wid, "--conflicts", "skip", "--", "a", *names)
+        line = next(x for x in q.stderr.splitlines() if b"--ignored" in x)
+        env = {**p.env, "PATH": f"{os.path.dirname(os.path.abspath(WARREN))}:{p.env['PATH']}"}
+        subprocess.run(["bash", "-ec", line.split(b": ", 2)[2]], env=env, cwd=p.path, check=True, capture_output=True)
+        eq([p.get(n).count(b"2") for n in ("a", *names)], [1] * 7, f"the command is complete: {line}")
+        eq((p.get("other.log"), os.path.exists(f"{p.path}/new.tmp")), (b"1\n", False), "and it accepts nothing else")
+        ok(b"--conflicts skip" in line and b" a " not in line, "nothing is left to accept at a")
+        q = p.warren("accept", wid, "--ignored", ".git", "new.tmp")
+        line = next(x for x in q.stderr.splitlines() if b"--allow git" in x)
+        ok(line.endswith(f"warren accept {wid} --allow git --ignored .git".encode()), line)
+        many = [f"{'long' * 50}{i}" for i in range(20)]
+        wid = p.work(f"for f in {' '.join(many)}; do echo >$f; chmod u+s $f; done")
+        q = p.warren("accept", wid, *many)
+        ok(f"{wid} --allow set-id PATH... (the same paths)".encode() in q.stderr, q)
 
 
 def mounted(p, kind, where, *options):

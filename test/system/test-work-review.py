@@ -59,7 +59,7 @@ def all_changes_are_accepted_or_rejected():
         wid = p.work("echo 5 >>a; rm d/new; echo 6 >other", name="second")
         out = p.warren("reject", "second", "a").stdout
         ok(b"1 change rejected" in out and b"2 changes are left" in out, out)
-        eq(json.loads(p.warren("reject", wid, "--json").stdout), {"id": wid, "rejected": 2})
+        eq(json.loads(p.warren("reject", wid, "--json").stdout), {"id": wid, "rejected": 2, "remaining": 0, "removed": True})
         eq(p.works(), [])
         eq(tree(p.path), before)
         p.work("echo 7 >>a")

@@ -20,6 +20,9 @@ struct decide_options {
 	struct decide_wanted wanted;
 };
 
+/* Of the answer in JSON. */
+#define REPORT_MAX ((size_t)64 << 20)
+
 #define FIELD(name) offsetof(struct decide_options, name)
 
 static int decide_opt_allow(void *field, const char *value, struct warren_error *err)
@@ -224,18 +227,24 @@ static int decide_open(const struct command *cmd, char **words, struct decide_op
 
 static int decide_close(struct decide *d, int status)
 {
-	if (status == STATUS_FAILED)
+	AUTO_BUF struct buf out = BUF_INIT(REPORT_MAX);
+
+	if (status == STATUS_FAILED) {
 		d->work = work_close(d->work);
-	else
-		decide_finish(d);
-	return status;
+		return status;
+	}
+	decide_finish(d);
+	if (!d->json)
+		return status;
+	decide_put_json(d, &out);
+	return message_print(d->command, &out) ? STATUS_FAILED : status;
 }
 
 static int cmd_accept(int argc, char **argv)
 {
 	struct decide_options o = { 0 };
 	AUTO_WORK struct work *w = NULL;
-	struct decide d = { .command = "accept" };
+	AUTO_DECIDE struct decide d = { .command = "accept", .wanted = &o.wanted };
 	char **words = NULL;
 	int status = 0;
 
@@ -251,6 +260,7 @@ static int cmd_accept(int argc, char **argv)
 					     .conflicts = o.conflicts };
 	d.json = o.json;
 	d.quiet = o.quiet;
+	d.hunks = o.hunks;
 	d.work = TAKE_PTR(w);
 	return decide_close(&d, o.hunks ? decide_choose(&work_accept, &d, &o.wanted, true)
 					: accept_wanted(&work_accept, &d, &o.wanted));
@@ -273,7 +283,7 @@ static int cmd_reject(int argc, char **argv)
 {
 	struct decide_options o = { 0 };
 	AUTO_WORK struct work *w = NULL;
-	struct decide d = { .command = "reject" };
+	AUTO_DECIDE struct decide d = { .command = "reject" };
 	char **words = NULL;
 	int status = 0;
 

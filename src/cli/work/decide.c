@@ -10,7 +10,8 @@
 #include "cli/work/show.h"
 
 enum {
-	REPORT_MAX = 64 << 20
+	REPORT_MAX = 64 << 20,
+	COMMAND_MAX = 1 << 20
 };
 
 /* Is it listed on its own, but decided on with the new repository that it is in? */
@@ -71,45 +72,73 @@ int decide_all(const struct changes *changes, const struct accept_options *o,
 	return 0;
 }
 
-void decide_print_left(const struct decide *d, const struct decide_left *left)
+/* Print @text, and the command that accepts what it is about. */
+static void decide_suggest(const struct decide *d, const char *text, const char *option)
 {
-	const char *id = d->work->id;
+	AUTO_BUF struct buf command = BUF_INIT(COMMAND_MAX);
+
+	decide_put_command(d, option, &command);
+	message_say(d->command, "%s: %s", text, command.data ? command.data : "");
+}
+
+static void decide_print_ignored(const struct decide *d, const struct decide_left *left)
+{
+	char text[256];
+	size_t n =
+		(size_t)snprintf(text, sizeof(text), "%zu ignored %s left", left->ignored,
+				 left->ignored == 1 ? "file is" : "files are");
+
+	if (left->moved)
+		n += (size_t)snprintf(
+			text + n, sizeof(text) - n,
+			", %zu of which %s moved there and also %s in the old place",
+			left->moved, left->moved == 1 ? "was" : "were",
+			left->moved == 1 ? "stays" : "stay");
+	(void)snprintf(text + n, sizeof(text) - n, "; to accept %s",
+		       left->ignored == 1 ? "it" : "them");
+	decide_suggest(d, text, "--ignored");
+}
+
+static void decide_print_guard(const struct decide *d, enum change_guard guard)
+{
+	char text[256], option[64];
+
+	(void)snprintf(text, sizeof(text),
+		       "some changes need permission (%s); to accept them",
+		       change_guard_reason(guard));
+	(void)snprintf(option, sizeof(option), "--allow %s", change_guard_name(guard));
+	decide_suggest(d, text, option);
+}
+
+void decide_print_left(struct decide *d, const struct decide_left *left)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_CHANGES struct changes rest = { 0 };
 
 	if (d->quiet || d->json)
 		return;
+	if ((left->ignored || left->guards) && d->wanted && d->wanted->paths[0] &&
+	    changes_list(d->work, CHANGES_EXPAND, &rest, &ignored) == 0)
+		d->rest = &rest;
 	if (changes_patterns_text(left->patterns))
 		message_say(d->command, "%s", changes_patterns_text(left->patterns));
 	if (left->ignored)
-		message_say(d->command,
-			    "%zu ignored %s left; to accept %s: warren accept %s "
-			    "--ignored",
-			    left->ignored, left->ignored == 1 ? "file is" : "files are",
-			    left->ignored == 1 ? "it" : "them", id);
-	if (left->moved)
-		message_say(d->command,
-			    "%zu of them %s moved to an ignored place, and %s also where "
-			    "%s until then",
-			    left->moved, left->moved == 1 ? "was" : "were",
-			    left->moved == 1 ? "stays" : "stay",
-			    left->moved == 1 ? "it was" : "they were");
+		decide_print_ignored(d, left);
 	for (unsigned bit = 1; bit <= GUARD_HIDDEN; bit *= 2)
 		if ((left->guards & bit) && bit != GUARD_DEVICE)
-			message_say(d->command,
-				    "some changes need permission (%s); to accept them: "
-				    "warren accept %s --allow %s",
-				    change_guard_reason((enum change_guard)bit), id,
-				    change_guard_name((enum change_guard)bit));
+			decide_print_guard(d, (enum change_guard)bit);
 	if (left->guards & GUARD_DEVICE)
 		message_say(d->command, "%s", change_guard_reason(GUARD_DEVICE));
 	if (left->repository)
 		message_say(d->command,
 			    "the repository changed; to get its commits as a branch: "
 			    "warren accept %s --as-commits",
-			    id);
+			    d->work->id);
 	if (left->linked)
 		message_say(d->command,
 			    "a new worktree or submodule is not accepted, because its "
 			    "repository is in several places: add it in the project");
+	d->rest = NULL;
 }
 
 /* ------------------------------------------------------------------ accept */
@@ -172,31 +201,31 @@ static void decide_json_left(const struct decide_left *left, struct json *j)
 	json_close(j, '}');
 }
 
-void decide_put_json(struct buf *out, const char *id, size_t n,
-		     const struct accept_result *r, const struct decide_left *left)
+void decide_put_json(const struct decide *d, struct buf *out)
 {
+	const struct decide_done *done = &d->done;
 	struct json j = { .out = out };
 
 	json_open(&j, NULL, '{');
-	json_str(&j, "id", id);
-	json_u64(&j, r ? "accepted" : "rejected", n);
-	if (r) {
-		json_u64(&j, "merged", r->merged);
-		decide_json_conflicts(r, &j);
+	json_str(&j, "id", done->id);
+	json_u64(&j, done->accepted ? "accepted" : "rejected", done->n);
+	if (done->accepted) {
+		json_u64(&j, "merged", done->result.merged);
+		decide_json_conflicts(&done->result, &j);
+		decide_json_left(&d->left, &j);
 	}
-	if (r && left)
-		decide_json_left(left, &j);
+	if (done->listed)
+		json_u64(&j, "remaining", done->remaining);
+	else
+		json_nil(&j, "remaining");
+	json_bool(&j, "removed", done->removed);
 	json_close(&j, '}');
 	buf_puts(out, "\n");
 }
 
-static int decide_print_json(const struct decide *d, size_t n,
-			     const struct accept_result *r)
+void decide_done(struct decide *d)
 {
-	AUTO_BUF struct buf out = BUF_INIT(REPORT_MAX);
-
-	decide_put_json(&out, d->work->id, n, r, &d->left);
-	return message_print(d->command, &out);
+	accept_result_done(&d->done.result);
 }
 
 static const char *decide_changes(size_t n)
@@ -206,73 +235,95 @@ static const char *decide_changes(size_t n)
 
 int decide_accept(struct decide *d, const struct choose_items *items)
 {
-	AUTO_ACCEPT_RESULT struct accept_result result = { 0 };
+	struct decide_done *done = &d->done;
 	struct warren_error err = WARREN_ERROR_INIT;
 	struct accept_options o = d->options;
-	int r, status = 0;
+	int r;
 
 	o.ignored |= items->ignored;
-	r = accept_changes(d->work, items->v, items->n, &o, &result, &err);
+	decide_done(d);
+	*done = (struct decide_done){ .accepted = true };
+	r = accept_changes(d->work, items->v, items->n, &o, &done->result, &err);
 	if (r < 0 && r != -EEXIST) {
 		message_say(d->command, "%s", err.msg);
 		return STATUS_FAILED;
 	}
-	if (d->json)
-		status = decide_print_json(d, result.accepted, &result);
-	else if (!d->quiet && r == 0)
-		(void)printf("%zu %s accepted%s\n", result.accepted,
-			     decide_changes(result.accepted),
-			     result.merged ? ", some merged with yours" : "");
-	decide_print_conflicts(d, &result);
+	(void)memcpy(done->id, d->work->id, sizeof(done->id));
+	done->n = done->result.accepted;
+	if (!d->json && !d->quiet && r == 0)
+		(void)printf("%zu %s accepted%s\n", done->n, decide_changes(done->n),
+			     done->result.merged ? ", some merged with yours" : "");
+	decide_print_conflicts(d, &done->result);
 	if (r == -EEXIST && !d->json)
 		message_say(d->command,
 			    "nothing was accepted; decide with --conflicts skip, markers "
 			    "or theirs");
-	return status ? status : result.n_conflicts ? DECIDE_CONFLICTS : 0;
+	return done->result.n_conflicts ? DECIDE_CONFLICTS : 0;
 }
 
 int decide_reject(struct decide *d, const struct choose_items *items)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 
+	decide_done(d);
+	d->done = (struct decide_done){ .n = items->n };
 	if (reject_changes(d->work, items->v, items->n, &err) < 0) {
 		message_say(d->command, "%s", err.msg);
 		return STATUS_FAILED;
 	}
-	if (d->json)
-		return decide_print_json(d, items->n, NULL);
-	if (!d->quiet)
+	(void)memcpy(d->done.id, d->work->id, sizeof(d->done.id));
+	if (!d->quiet && !d->json)
 		(void)printf("%zu %s rejected\n", items->n, decide_changes(items->n));
 	return 0;
+}
+
+/* ------------------------------------------------------------------ finish */
+
+void decide_print_marked(const struct decide *d)
+{
+	if (!d->quiet && !d->json)
+		(void)printf("Nothing is left to decide, but work %s has both versions "
+			     "of files with markers; to remove it: warren work --remove "
+			     "%s\n",
+			     d->work->id, d->work->id);
+}
+
+static void decide_print_rest(const struct decide *d, const struct changes *left)
+{
+	if (d->quiet || d->json)
+		return;
+	if (left->n)
+		(void)printf("%zu %s left: warren diff %s --stat\n", left->n,
+			     left->n == 1 ? "change is" : "changes are", d->work->id);
+	else
+		(void)printf("%zu %s too deep or cannot be read: nothing in %s is "
+			     "accepted or rejected; to discard the work: warren "
+			     "work --remove %s\n",
+			     left->n_skipped,
+			     left->n_skipped == 1 ? "directory is" : "directories are",
+			     left->n_skipped == 1 ? "it" : "them", d->work->id);
 }
 
 void decide_finish(struct decide *d)
 {
 	struct warren_error err = WARREN_ERROR_INIT;
 	AUTO_CHANGES struct changes left = { 0 };
-	bool speaks = !d->quiet && !d->json;
+	int r = changes_list(d->work, 0, &left, &err);
 
-	if (changes_list(d->work, 0, &left, &err) < 0) {
+	d->done.listed = r == 0;
+	d->done.remaining = left.n;
+	if (r < 0) {
 		message_say(d->command, "%s", err.msg);
-	} else if (!left.n && left.n_skipped) {
-		if (speaks)
-			(void)printf(
-				"%zu %s too deep or cannot be read: nothing in %s is "
-				"accepted or rejected; to discard the work: warren "
-				"work --remove %s\n",
-				left.n_skipped,
-				left.n_skipped == 1 ? "directory is" : "directories are",
-				left.n_skipped == 1 ? "it" : "them", d->work->id);
-	} else if (left.n) {
-		if (speaks)
-			(void)printf("%zu %s left: warren diff %s --stat\n", left.n,
-				     left.n == 1 ? "change is" : "changes are",
-				     d->work->id);
+	} else if (left.n || left.n_skipped) {
+		decide_print_rest(d, &left);
+	} else if (accept_has_marked(d->work)) {
+		decide_print_marked(d);
 	} else {
-		if (speaks)
+		if (!d->quiet && !d->json)
 			(void)printf("Nothing is left to decide: work %s is removed\n",
 				     d->work->id);
-		if (work_remove(TAKE_PTR(d->work), &err) < 0)
+		d->done.removed = work_remove(TAKE_PTR(d->work), &err) == 0;
+		if (!d->done.removed)
 			message_say(d->command, "%s", err.msg);
 	}
 	d->work = work_close(d->work);

@@ -22,12 +22,16 @@ struct decide_left {
 	enum changes_patterns patterns; /* which decided what is ignored */
 };
 
-struct decide {
-	const char *command; /* its name in messages */
-	struct work *work;
-	struct accept_options options;
-	bool json, quiet;
-	struct decide_left left; /* what was not even tried */
+/* What was done; decide_put_json() writes it. */
+struct decide_done {
+	char id[ID_LEN + 1]; /* of the work; "": nothing was done */
+	size_t n;            /* changes that were accepted or rejected */
+	bool accepted;
+	struct accept_result result; /* of an accept */
+	/* decide_finish() knows the rest. */
+	bool listed;
+	size_t remaining; /* changes that can still be decided on */
+	bool removed;     /* the work, because nothing is left to decide */
 };
 
 /* Which changes to accept or reject. */
@@ -35,6 +39,19 @@ struct decide_wanted {
 	char *const *paths;      /* at or below these; NULL or empty: all */
 	struct input paths_from; /* a file with more paths */
 	struct input patch; /* a file with a patch of these changes; excludes paths */
+};
+
+struct decide {
+	const char *command; /* its name in messages */
+	struct work *work;
+	struct accept_options options;
+	bool json, quiet;
+	/* For commands that are suggested: */
+	const struct decide_wanted *wanted; /* NULL: all changes */
+	bool hunks;
+	const struct changes *rest; /* NULL: not known; paths without any are left out */
+	struct decide_left left;    /* what was not even tried */
+	struct decide_done done;
 };
 
 /* What decide_find() found. Items refer to it. */
@@ -62,30 +79,39 @@ int decide_find(struct work *w, const struct decide_wanted *wanted,
 		struct warren_error *err) MUST_CHECK;
 void decide_found_done(struct decide_found *f);
 /* Print how the changes that were left can be accepted. */
-void decide_print_left(const struct decide *d, const struct decide_left *left);
+void decide_print_left(struct decide *d, const struct decide_left *left);
 
 /* Accept items. Returns the exit status, after printing what was done or failed. */
 int decide_accept(struct decide *d, const struct choose_items *items);
 int decide_reject(struct decide *d, const struct choose_items *items);
 /*
- * If nothing is left to decide, remove the work. Otherwise, print how many changes are
- * left. Closes the work.
+ * Find out what is left, and print it; if it is nothing, remove the work, unless it has
+ * versions of files that were written with markers (accept_has_marked()). Closes the
+ * work.
  */
 void decide_finish(struct decide *d);
+/* Print that it has such versions. */
+void decide_print_marked(const struct decide *d);
+/*
+ * Write how to accept what was left with one more option, which is a word of the command
+ * line: "warren accept WORK OPTION", with the options that were given, and the paths
+ * where there is still something to decide.
+ */
+void decide_put_command(const struct decide *d, const char *option, struct buf *out);
 /* Print what is in conflict. */
 void decide_print_conflicts(const struct decide *d, const struct accept_result *r);
-/*
- * Write the result as `--json` does; @r NULL: changes were rejected; @left may be NULL.
- */
-void decide_put_json(struct buf *out, const char *id, size_t n,
-		     const struct accept_result *r, const struct decide_left *left);
+/* Write what was done as `--json` does. */
+void decide_put_json(const struct decide *d, struct buf *out);
+void decide_done(struct decide *d);
 
 /* The words of --conflicts and --allow. */
+const char *decide_conflicts_name(enum accept_conflicts conflicts);
 int decide_parse_conflicts(const char *word, enum accept_conflicts *ret,
 			   struct warren_error *err) MUST_CHECK;
 int decide_parse_allow(const char *word, unsigned *allow,
 		       struct warren_error *err) MUST_CHECK;
 
+#define AUTO_DECIDE       CLEANUP(decide_done)
 #define AUTO_DECIDE_FOUND CLEANUP(decide_found_done)
 
 #endif /* CLI_WORK_DECIDE_CHANGES_H */

@@ -25,18 +25,23 @@ int decide_parse_allow(const char *word, unsigned *allow, struct warren_error *e
 	return 0;
 }
 
+static const char *const decide_conflicts_names[] = {
+	[ACCEPT_STOP] = "stop",
+	[ACCEPT_SKIP] = "skip",
+	[ACCEPT_MARKERS] = "markers",
+	[ACCEPT_THEIRS] = "theirs",
+};
+
+const char *decide_conflicts_name(enum accept_conflicts conflicts)
+{
+	return decide_conflicts_names[conflicts];
+}
+
 int decide_parse_conflicts(const char *word, enum accept_conflicts *ret,
 			   struct warren_error *err)
 {
-	static const char *const names[] = {
-		[ACCEPT_STOP] = "stop",
-		[ACCEPT_SKIP] = "skip",
-		[ACCEPT_MARKERS] = "markers",
-		[ACCEPT_THEIRS] = "theirs",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcmp(word, names[i]) == 0) {
+	for (size_t i = 0; i < ARRAY_SIZE(decide_conflicts_names); i++)
+		if (strcmp(word, decide_conflicts_names[i]) == 0) {
 			*ret = (enum accept_conflicts)i;
 			return 0;
 		}

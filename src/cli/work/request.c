@@ -155,6 +155,15 @@ static int request_diff(struct request *q, struct warren_error *err)
 
 /* ------------------------------------------------------------------- decide */
 
+/* Answer with what was done and what is left. Closes the work, or removes it. */
+static void request_finish(struct request *q, struct work *w, struct decide *d)
+{
+	(void)memcpy(d->done.id, w->id, sizeof(d->done.id));
+	d->work = w;
+	decide_finish(d);
+	decide_put_json(d, &q->out);
+}
+
 static int request_accept(struct request *q, struct warren_error *err)
 {
 	const struct accept_options o = { .allow = q->allow,
@@ -162,23 +171,23 @@ static int request_accept(struct request *q, struct warren_error *err)
 					  .conflicts = q->conflicts };
 	const struct decide_wanted wanted = request_wanted(q);
 	AUTO_DECIDE_FOUND struct decide_found found = { 0 };
-	AUTO_ACCEPT_RESULT struct accept_result result = { 0 };
-	struct decide d = { .command = REQUEST_WORD, .quiet = true };
+	AUTO_DECIDE struct decide d = { .command = REQUEST_WORD,
+					.quiet = true,
+					.done = { .accepted = true } };
+	struct accept_result *result = &d.done.result;
 	AUTO_WORK struct work *w = NULL;
 	int r = request_open(q, true, &w, err);
 
 	if (r == 0)
 		r = decide_find(w, &wanted, &o, &found, err);
 	if (r == 0)
-		r = accept_changes(w, found.items.v, found.items.n, &o, &result, err);
-	q->conflict = r == -EEXIST && result.n_conflicts;
+		r = accept_changes(w, found.items.v, found.items.n, &o, result, err);
+	q->conflict = r == -EEXIST && result->n_conflicts;
 	if (r < 0 && !q->conflict)
 		return r;
-	decide_put_json(&q->out, w->id, result.accepted, &result, &found.left);
-	if (r == 0) {
-		d.work = TAKE_PTR(w);
-		decide_finish(&d);
-	}
+	d.left = found.left;
+	d.done.n = result->accepted;
+	request_finish(q, TAKE_PTR(w), &d);
 	return 0;
 }
 
@@ -186,7 +195,7 @@ static int request_reject(struct request *q, struct warren_error *err)
 {
 	const struct decide_wanted wanted = request_wanted(q);
 	AUTO_DECIDE_FOUND struct decide_found found = { 0 };
-	struct decide d = { .command = REQUEST_WORD, .quiet = true };
+	AUTO_DECIDE struct decide d = { .command = REQUEST_WORD, .quiet = true };
 	AUTO_WORK struct work *w = NULL;
 	int r = request_open(q, true, &w, err);
 
@@ -196,9 +205,8 @@ static int request_reject(struct request *q, struct warren_error *err)
 		r = reject_changes(w, found.items.v, found.items.n, err);
 	if (r < 0)
 		return r;
-	decide_put_json(&q->out, w->id, found.items.n, NULL, NULL);
-	d.work = TAKE_PTR(w);
-	decide_finish(&d);
+	d.done.n = found.items.n;
+	request_finish(q, TAKE_PTR(w), &d);
 	return 0;
 }
 

@@ -385,6 +385,12 @@ int review_at_exit(struct work *w, const struct review_options *o,
 	} else if (r > 0) {
 		r = review_kept(&v);
 	}
+	/* Their paths were printed. */
+	if (r == REVIEW_DONE && accept_has_marked(w)) {
+		decide_print_marked(&v.d);
+		r = REVIEW_KEPT;
+	}
 	changes_done(&v.changes);
+	decide_done(&v.d);
 	return r;
 }

@@ -197,6 +197,18 @@ static bool select_matches(const char *path, const char *wanted)
 	return !*wanted || (path && select_below(path, wanted, &rest));
 }
 
+bool select_has(const struct work *w, const struct changes *changes, const char *path)
+{
+	struct warren_error ignored = WARREN_ERROR_INIT;
+	AUTO_FREE char *wanted = select_path(w, path, &ignored);
+
+	for (size_t i = 0; wanted && i < changes->n; i++)
+		if (select_matches(changes->v[i].path, wanted) ||
+		    select_matches(changes->v[i].from, wanted))
+			return true;
+	return false;
+}
+
 static void select_free_change(struct change *c)
 {
 	free(c->path);
