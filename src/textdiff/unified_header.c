@@ -10,6 +10,9 @@
 
 #define NO_BLOB_ID "0000000000000000000000000000000000000000"
 
+/* git shows as many at least; for binary contents, it wants all. */
+#define SHORT_ID_DIGITS 7
+
 /*
  * A name with a blank at the beginning or end of a component is quoted, too: without
  * quotes, git does not find where the first name of a header ends.
@@ -129,6 +132,7 @@ void unified_header(struct buf *out, const struct unified_side *old,
 	const char *from = old->path ? old->path : new->path;
 	const char *to = new->path ? new->path : old->path;
 	char old_id[UNIFIED_ID_SIZE], new_id[UNIFIED_ID_SIZE];
+	const int digits = o->binary ? UNIFIED_ID_SIZE - 1 : SHORT_ID_DIGITS;
 	unsigned mode = unified_mode(old->mode);
 
 	buf_puts(out, o->colors ? o->colors->meta : "");
@@ -148,11 +152,12 @@ void unified_header(struct buf *out, const struct unified_side *old,
 	if (equal && old->path && new->path)
 		return;
 	if (old->path && new->path && mode == unified_mode(new->mode))
-		unified_meta(out, o, "index %s..%s %06o", header_id(old, old_id),
-			     header_id(new, new_id), mode);
+		unified_meta(out, o, "index %.*s..%.*s %06o", digits,
+			     header_id(old, old_id), digits, header_id(new, new_id),
+			     mode);
 	else
-		unified_meta(out, o, "index %s..%s", header_id(old, old_id),
-			     header_id(new, new_id));
+		unified_meta(out, o, "index %.*s..%.*s", digits, header_id(old, old_id),
+			     digits, header_id(new, new_id));
 }
 
 void unified_names(struct buf *out, const struct unified_side *old,

@@ -34,6 +34,23 @@ ln -s a.c link; touch same"""
 
 @test
 @needs_root
+def ids_are_short_except_in_a_patch():
+    with project() as p:
+        fill(p)
+        p.git()
+        wid = p.work("sed -i 's/line 7$/seven/' a.c; rm gone; echo 1 >added; chmod +x run.sh; echo >>run.sh")
+        out, patch = p.warren("diff", wid).stdout, p.warren("diff", wid, "--patch").stdout
+        short, full = (re.findall(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)( 100644)?$", x, re.M) for x in (out, patch))
+        eq(({len(i) for x in short for i in x[:2]}, {len(i) for x in full for i in x[:2]}), ({7}, {40}))
+        eq(short, [(a[:7], b[:7], mode) for a, b, mode in full], "the same ids")
+        p.sh("git apply -", data=out)
+        p.sh("git add -A")
+        theirs = re.findall(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)( 100644)?$", p.sh("git diff --cached --no-renames --abbrev=7"), re.M)
+        eq(short, theirs, "those of git")
+
+
+@test
+@needs_root
 def the_difference_is_that_of_git():
     with project() as p:
         fill(p)
