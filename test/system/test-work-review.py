@@ -243,6 +243,37 @@ def editor(p, script):
 
 @test
 @needs_root
+def the_editor_is_that_of_git():
+    def script(p, name):
+        with open(f"{p.top}/{name}", "w", encoding="ascii") as f:
+            f.write(f"#!/bin/sh\necho {name} >>{p.top}/ran\nsed -i 's/^+seven/+{name}/' \"$1\"\n")
+        os.chmod(f"{p.top}/{name}", 0o755)
+        return f"{p.top}/{name}"
+
+    order = ["GIT_EDITOR", "core.editor", "VISUAL", "EDITOR", "vi"]
+    for i, used in enumerate(order):
+        with project() as p:
+            p.put("a", numbered())
+            p.git()
+            p.sh(f"git config core.editor {script(p, 'repository')}")
+            wid = p.work("sed -i 's/^line 7$/seven/' a")
+            p.env["PATH"] = f"{p.top}:{p.env['PATH']}"
+            for name in order[i:]:
+                path = script(p, name)
+                if name == "core.editor":
+                    p.env["GIT_CONFIG_GLOBAL"] = f"{p.top}/gitconfig"
+                    with open(f"{p.top}/gitconfig", "w", encoding="ascii") as f:
+                        f.write(f"[core]\n\teditor = {path}\n")
+                elif name != "vi":
+                    p.env[name] = path
+            keys(p, wid, "e")
+            with open(f"{p.top}/ran", encoding="ascii") as f:
+                eq(f.read(), f"{used}\n", "it alone was run")
+            eq(p.get("a"), numbered(l7=used))
+
+
+@test
+@needs_root
 def an_edited_hunk_is_decided():
     with project() as p:
         p.put("a", numbered())

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/work/editor.h"
+
 /* Signals from the terminal, which are for the program that owns it. */
 static const int pager_signals[] = { SIGINT, SIGQUIT };
 
@@ -104,21 +106,19 @@ int pager_edit(const char *path, struct warren_error *err)
 {
 	struct sigaction was[ARRAY_SIZE(pager_signals)];
 	AUTO_BUF struct buf command = BUF_INIT(1 << 16);
-	const char *editor = getenv("VISUAL");
 	int r;
 	pid_t pid;
 
-	editor = editor && *editor ? editor : getenv("EDITOR");
-	buf_puts(&command, editor && *editor ? editor : "vi");
+	editor_command(&command);
 	buf_puts(&command, " \"$1\"");
 	if (command.failed)
-		return error_set(err, E2BIG, "$EDITOR is too long");
+		return error_set(err, E2BIG, "the command of the editor is too long");
 	pager_ignore(was);
 	pid = fork();
 	if (pid == 0)
 		pager_exec(command.data, path, -1);
 	r = pid < 0 ? error_errno(err, errno, "start the editor")
-		    : pager_wait(pid, editor && *editor ? editor : "vi", err);
+		    : pager_wait(pid, command.data, err);
 	pager_restore(was);
 	if (r > 0)
 		return error_set(err, ECANCELED, "the editor failed (exit status %d)", r);

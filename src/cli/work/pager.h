@@ -11,8 +11,7 @@
  * or if there is no pager, write it to stdout.
  */
 int pager_show(const struct buf *out, struct warren_error *err);
-/* Run the editor ($VISUAL, $EDITOR, by default vi) with a file, and wait until it ends.
- */
+/* Run the editor (editor.h) with a file, and wait until it ends. */
 int pager_edit(const char *path, struct warren_error *err);
 
 #endif /* CLI_WORK_PAGER_H */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* editor.h - which editor the user wants */
+#ifndef CLI_WORK_EDITOR_H
+#define CLI_WORK_EDITOR_H
+
+#include "base/buf.h"
+
+/*
+ * Write the command of the editor, a line for the shell, in the order of git:
+ * $GIT_EDITOR, core.editor, $VISUAL, $EDITOR, vi. Only the configuration of the user and
+ * of the machine has a core.editor: others may have written that of a repository.
+ */
+void editor_command(struct buf *out);
+
+#endif /* CLI_WORK_EDITOR_H */
