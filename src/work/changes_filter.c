@@ -204,7 +204,9 @@ bool ignore_filter_tracked(struct ignore_filter *f, const char *path)
 
 		f->index_read = true;
 		if (work_file_read_at(f->prefix ? top : f->w->project_fd, ".git/index",
-				      GIT_INDEX_MAX, &data, &n) == 0)
+				      GIT_INDEX_MAX, &data, &n) == 0 &&
+		    git_index_join(f->prefix ? top : f->w->project_fd, ".git/index",
+				   id_size, &data, &n) >= 0)
 			(void)git_index_parse(data, n, id_size, &f->index);
 	}
 	if (!f->prefix)

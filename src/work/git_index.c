@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* git_index.c - parse the index of a repository for its paths, and mark files in it */
-#include "work/git_index.h"
+#include "work/git_index_internal.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -10,26 +10,6 @@
 #include "base/macro.h"
 #include "base/sha256.h"
 #include "textdiff/sha1.h"
-
-#define INDEX_HEADER   12
-#define INDEX_STAT     40
-#define INDEX_EXTENDED 0x4000 /* two more bytes of flags */
-#define INDEX_SKIP     0x4000 /* in these: the file is not checked out */
-#define INDEX_STAGE    0x3000 /* of a merge that is not complete */
-#define INDEX_PATH_MAX 4096
-
-struct index_reader {
-	const unsigned char *at, *end;
-	size_t id_size;
-	uint32_t version;
-	char path[INDEX_PATH_MAX]; /* of the entry before */
-	size_t path_n;
-};
-
-static uint32_t git_index_u32(const unsigned char *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 /* Version 4: how many bytes of the path before are not repeated. */
 static int git_index_varint(struct index_reader *r, size_t *ret)
@@ -48,8 +28,7 @@ static int git_index_varint(struct index_reader *r, size_t *ret)
 	return 0;
 }
 
-/* Read an entry, with its path in r->path. */
-static int git_index_entry(struct index_reader *r)
+int git_index_entry(struct index_reader *r)
 {
 	const unsigned char *start = r->at, *stop;
 	size_t fixed = INDEX_STAT + r->id_size + 2, cut = r->path_n, n;
@@ -81,11 +60,30 @@ static int git_index_entry(struct index_reader *r)
 	return 0;
 }
 
+const unsigned char *git_index_extension(const struct index_reader *r, const char *name,
+					 size_t *ret_size)
+{
+	const unsigned char *at = r->at;
+
+	while ((size_t)(r->end - at) >= 8) {
+		const size_t size = git_index_u32(at + 4);
+
+		if (size > (size_t)(r->end - at) - 8)
+			break;
+		if (memcmp(at, name, 4) == 0) {
+			*ret_size = size;
+			return at + 8;
+		}
+		at += 8 + size;
+	}
+	return NULL;
+}
+
 /* Two passes: sum up the sizes, then store. */
 static int git_index_read(struct index_reader r, uint32_t count, size_t *ret_size,
 			  struct git_index *store)
 {
-	size_t size = 0;
+	size_t size = 0, size_of_link;
 
 	for (uint32_t i = 0; i < count; i++) {
 		int e = git_index_entry(&r);
@@ -101,7 +99,7 @@ static int git_index_read(struct index_reader r, uint32_t count, size_t *ret_siz
 			return -EBADMSG;
 	}
 	/* The paths are in another file. */
-	if ((size_t)(r.end - r.at) >= 4 && memcmp(r.at, "link", 4) == 0)
+	if (git_index_extension(&r, "link", &size_of_link))
 		return -EOPNOTSUPP;
 	*ret_size = size;
 	return 0;
@@ -112,23 +110,31 @@ static int git_index_compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int git_index_parse(const char *data, size_t n, size_t id_size, struct git_index *ret)
+int git_index_begin(const char *data, size_t n, size_t id_size, struct index_reader *ret,
+		    uint32_t *ret_count)
 {
 	const unsigned char *p = (const unsigned char *)data;
-	struct git_index x = { 0 };
-	struct index_reader reader = { .id_size = id_size };
-	uint32_t count;
-	size_t size = 0;
-	int r;
 
 	if (n < INDEX_HEADER || memcmp(p, "DIRC", 4) != 0)
 		return -EBADMSG;
-	reader.version = git_index_u32(p + 4);
-	count = git_index_u32(p + 8);
-	reader.at = p + INDEX_HEADER;
-	reader.end = p + n;
-	if (reader.version < 2 || reader.version > 4)
-		return -EOPNOTSUPP;
+	*ret = (struct index_reader){ .id_size = id_size,
+				      .version = git_index_u32(p + 4),
+				      .at = p + INDEX_HEADER,
+				      .end = p + n };
+	*ret_count = git_index_u32(p + 8);
+	return ret->version < 2 || ret->version > 4 ? -EOPNOTSUPP : 0;
+}
+
+int git_index_parse(const char *data, size_t n, size_t id_size, struct git_index *ret)
+{
+	struct git_index x = { 0 };
+	struct index_reader reader;
+	uint32_t count;
+	size_t size = 0;
+	int r = git_index_begin(data, n, id_size, &reader, &count);
+
+	if (r < 0)
+		return r;
 	r = git_index_read(reader, count, &size, NULL);
 	if (r < 0)
 		return r;
@@ -192,12 +198,7 @@ bool git_index_has(const struct git_index *x, const char *path)
 
 /* -------------------------------------------------------------------------- marks */
 
-static unsigned git_index_u16(const unsigned char *p)
-{
-	return (unsigned)p[0] << 8 | p[1];
-}
-
-static void git_index_put16(struct buf *out, unsigned value)
+void git_index_put16(struct buf *out, unsigned value)
 {
 	const char bytes[] = { (char)(value >> 8), (char)value };
 
@@ -246,7 +247,7 @@ static int git_index_extensions(const struct index_reader *r, struct buf *out)
 	return 0;
 }
 
-static void git_index_sum(struct buf *out, size_t id_size)
+void git_index_sum(struct buf *out, size_t id_size)
 {
 	unsigned char sum[SHA256_BYTES];
 

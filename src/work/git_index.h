@@ -21,6 +21,12 @@ struct git_index {
  * it is damaged. -EOPNOTSUPP: another version, or parts of it are in another file.
  */
 int git_index_parse(const char *data, size_t n, size_t id_size, struct git_index *ret);
+/*
+ * If the index *@data, which is the file @path below the directory @root, is only a part
+ * (core.splitIndex), replace it by the whole one: 1, or 0 if it is whole. The errors are
+ * those of git_index_parse(), and those of the file with the other part.
+ */
+int git_index_join(int root, const char *path, size_t id_size, char **data, size_t *n);
 void git_index_done(struct git_index *x);
 /* Is @path a tracked file, or a directory that has one? */
 bool git_index_has(const struct git_index *x, const char *path);

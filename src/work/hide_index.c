@@ -125,8 +125,12 @@ static int hide_index_write(struct hide_index *j, const char *path)
 		return r == -ENOMEM ? r : 0;
 	r = -EBADMSG;
 	/* The form of ids is in the configuration; only one of them fits. */
-	for (size_t i = 0; r == -EBADMSG && i < ARRAY_SIZE(id_sizes); i++) {
+	for (size_t i = 0;
+	     (r == -EBADMSG || r == -EOPNOTSUPP) && i < ARRAY_SIZE(id_sizes); i++) {
 		out.len = 0;
+		r = git_index_join(j->w->project_fd, path, id_sizes[i], &data, &n);
+		if (r < 0)
+			continue;
 		r = git_index_skip(data, n, id_sizes[i], hide_index_is_hidden, j, &out);
 	}
 	if (r == -ENOMEM)

@@ -4,6 +4,7 @@
 
 Prints TAP. $WARREN is the program (default build/warren).
 """
+import glob
 import json
 import os
 import signal
@@ -405,6 +406,31 @@ def commands_that_are_suggested_name_the_same_paths():
         wid = p.work(f"for f in {' '.join(many)}; do echo >$f; chmod u+s $f; done")
         q = p.warren("accept", wid, *many)
         ok(f"{wid} --allow set-id PATH... (the same paths)".encode() in q.stderr, q)
+
+
+@test
+@needs_root
+def git_inside_misses_no_hidden_file_if_the_index_is_split():
+    for version in (2, 4):
+        for split in (True, False):
+            with project() as p:
+                for name in [".env", "a", "b", "c", "d/secret.p12", *(f"many/{i}" for i in range(300))]:
+                    p.put(name, b"%s\n" % name.encode())
+                p.git()
+                p.sh(f"git config splitIndex.maxPercentChange 100; git update-index --index-version {version}")
+                if split:
+                    p.sh("git update-index --split-index")
+                p.put("c", b"other\n")
+                p.put("ba", b"new\n")
+                p.sh("git add -A; git rm -q b many/7 many/100; git rm -q --cached .env; git add .env; chmod +x many/200; git add -A")
+                eq((bool(glob.glob(f"{p.path}/.git/sharedindex.*")), b"link" in p.get(".git/index")), (split, split), "control")
+                p.sh("git commit -qm two")
+                eq(b"link" in p.get(".git/index"), split, "control: still")
+                inside = p.warren("work", "-q", "--no-sync", "--no-setup", p.path, "--", "sh", "-c", "git status --porcelain; git ls-files -s; ls -A")
+                files = p.sh("git ls-files -s")
+                ok(inside.stdout == files + b".git\na\nba\nc\nd\nmany\n", f"{version} {split}: {inside.stdout[:99]}")
+                tags = p.warren("work", "-q", "--no-sync", "--no-setup", p.path, "--", "git", "ls-files", "-t").stdout
+                eq([x for x in tags.splitlines() if x[:1] != b"H"], [b"S .env", b"S d/secret.p12"])
 
 
 def mounted(p, kind, where, *options):
