@@ -15,6 +15,7 @@
 
 #include "work/commits_internal.h"
 #include "work/files_internal.h"
+#include "work/work_internal.h"
 
 #define LINKS_REF_MAX  4096
 #define LINKS_PATH_MAX 512
@@ -53,7 +54,7 @@ static int links_check(int git, const char *path, struct warren_error *err)
 	if (r == -ELOOP || r == -EXDEV || (r == 0 && S_ISLNK(st.st_mode)))
 		return links_refuse(path, "is a link, or in a directory that is one",
 				    err);
-	/* Also if the directory is a link, or if there is a branch of its name. */
+	/* Also if the directory is a link. */
 	if (r == -ENOTDIR)
 		return links_refuse(path, "is below something that is not a directory",
 				    err);
@@ -71,6 +72,25 @@ static void links_path(size_t i, const char *branch, char path[LINKS_PATH_MAX])
 		       links_written[i], mark ? branch : "", mark ? mark + 2 : "");
 }
 
+/* Is there a branch with the name of the directory of @branch? git cannot have both. */
+static int links_check_branches(int git, const char *branch, struct warren_error *err)
+{
+	AUTO_FREE char *name = strndup(branch, strcspn(branch, "/")), *commit = NULL;
+	char path[LINKS_PATH_MAX];
+	struct stat st;
+
+	if (!name)
+		return error_errno(err, ENOMEM, "check the branches");
+	(void)snprintf(path, sizeof(path), "refs/heads/%s", name);
+	if (beneath_stat(git, path, &st) == 0 ? !S_ISREG(st.st_mode)
+					      : git_ref(git, path, &commit) < 0)
+		return 0;
+	return error_set(err, EEXIST,
+			 "there is a branch '%s', so git can have no branch '%s': rename "
+			 "yours first ('git branch -m %s NEW-NAME')",
+			 name, branch, name);
+}
+
 int commits_check_links(const struct work *w, const char *branch,
 			struct warren_error *err)
 {
@@ -79,14 +99,16 @@ int commits_check_links(const struct work *w, const char *branch,
 	char path[LINKS_PATH_MAX];
 	struct stat st;
 	size_t n;
+	int r;
 
 	if (git < 0)
 		return error_errno(err, -git, "open '.git'");
 	if (beneath_stat(git, "commondir", &st) == 0)
 		return links_refuse("commondir", "names another repository", err);
+	r = links_check_branches(git, branch, err);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(links_written); i++) {
-		int r;
-
 		links_path(i, branch, path);
 		r = links_check(git, path, err);
 		if (r < 0)

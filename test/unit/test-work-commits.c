@@ -245,6 +245,28 @@ TEST(git_is_not_found_through_a_relative_path)
 	end();
 }
 
+TEST(a_branch_whose_name_clashes_is_named)
+{
+	static const char *const how[] = { "branch warren",
+					   "branch warren && git pack-refs --all" };
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	for (size_t i = 0; i < ARRAY_SIZE(how); i++) {
+		AUTO_WORK struct work *w = prepare("fix");
+		AUTO_COMMITS struct work_commits c = { 0 };
+
+		inside(w, "echo 2 >a; " GIT "commit -qam two");
+		git(how[i]);
+		EQ(work_commits_accept(w, 0, &c, &err), -EEXIST);
+		OK(strstr(err.msg, "git branch -m warren "));
+		/* A control. */
+		git("branch -m warren mine");
+		EQ(work_commits_accept(w, 0, &c, &err), 0);
+		git("log -1 --format=%s warren/fix | grep -qx two");
+		end();
+	}
+}
+
 TEST(a_branch_that_is_checked_out_does_not_move)
 {
 	AUTO_WORK struct work *w = NULL;
