@@ -265,6 +265,10 @@ static int commit_file_run(struct commit_file_check *f, const char *const *argv,
 	AUTO_CLOSE int fd = -1;
 	int r = git_run(f->w, &c, &list, err);
 
+	/* One tree can be in many places. */
+	if (r == -ENOMEM || r == -EFBIG)
+		return error_wrap(err, "the sandbox's commits change too many files to "
+				       "check them, so they were not accepted");
 	if (r < 0)
 		return r;
 	r = commit_file_collect(f, &list, &ids, &paths);

@@ -36,14 +36,14 @@ static const struct {
 } git_system_errors[] = {
 	{ "No space left on device", ENOSPC }, { "Disk quota exceeded", EDQUOT },
 	{ "Read-only file system", EROFS },    { "Permission denied", EACCES },
-	{ "Input/output error", EIO },         { "Out of memory", ENOMEM },
+	{ "Input/output error", EIO },         { "out of memory", ENOMEM },
 	{ "Cannot allocate memory", ENOMEM },  { "Too many open files", EMFILE },
 };
 
 static int git_errors_code(const char *text)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(git_system_errors); i++)
-		if (strstr(text, git_system_errors[i].text))
+		if (strcasestr(text, git_system_errors[i].text))
 			return git_system_errors[i].code;
 	return 0;
 }

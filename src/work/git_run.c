@@ -58,6 +58,11 @@ static const char *const git_prefix[] = {
 	"core.packedGitWindowSize=64m",
 	"-c",
 	"core.packedGitLimit=1g",
+	/* Large files are not held in memory, to compare them with each other. */
+	"-c",
+	"core.bigFileThreshold=128m",
+	"-c",
+	"pack.windowMemory=256m",
 };
 
 /*
@@ -93,12 +98,19 @@ const char *git_program(void)
 
 static bool git_waits;
 
-/* A small pack can ask for much memory and time. */
+/*
+ * A small pack can ask for much memory and time: eight trees, each with the one below ten
+ * times, are a hundred million files. What git allocates for a commit with a million
+ * files is about 0.4 GiB. Packs that it maps into memory are not counted as data.
+ */
+#define GIT_MEMORY_GIB 2
+
 static const struct {
 	__rlimit_resource_t resource;
 	rlim_t max;
 } git_limits[] = {
 	{ RLIMIT_AS, (rlim_t)8 << 30 },
+	{ RLIMIT_DATA, (rlim_t)GIT_MEMORY_GIB << 30 },
 	{ RLIMIT_CPU, 900 },
 	{ RLIMIT_CORE, 0 },
 };
@@ -314,6 +326,10 @@ int git_failed(const struct git_command *c, int status, int errors,
 
 	if (status == 127)
 		return error_set(err, ENOENT, "git is not installed on this machine");
+	if (code == ENOMEM)
+		return error_set(err, ENOMEM,
+				 "'git %s' needs more memory than it may use (%d GiB)",
+				 c->argv[0], GIT_MEMORY_GIB);
 	return said[0] ? error_set(err, code ? code : EPROTO, "'git %s' failed: %s",
 				   c->argv[0], said)
 		       : error_set(err, EPROTO, "'git %s' failed with status %d",

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "work/hide.h"
@@ -515,6 +516,42 @@ TEST(objects_that_a_killed_git_left_are_removed_with_the_work)
 		w = work_close(w);
 		end();
 	}
+}
+
+/* Trees of ten entries, each the tree below: @levels of them are 10^@levels files. */
+static void inside_bomb(struct work *w, int levels)
+{
+	inside(w,
+	       "set -e; b=$(echo x | " GIT
+	       "hash-object -w --stdin); l='100644 blob'; n=$b; for i in $(seq %d); do "
+	       "n=$(for k in 0 1 2 3 4 5 6 7 8 9; do printf '%%s %%s\tf%%s\n' \"$l\" $n "
+	       "$k; done | " GIT "mktree); l='040000 tree'; done; " GIT
+	       "update-ref HEAD $(" GIT "commit-tree -m bomb -p HEAD $n)",
+	       levels);
+}
+
+TEST(commits_with_very_many_files_take_little_memory)
+{
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+	struct rlimit old, small;
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	w = prepare("fix");
+	/* As with the real limit, but sooner. */
+	EQ(getrlimit(RLIMIT_DATA, &old), 0);
+	small = (struct rlimit){ (rlim_t)128 << 20, old.rlim_max };
+	inside_bomb(w, 4);
+	EQ(setrlimit(RLIMIT_DATA, &small), 0);
+	EQ(work_commits_accept(w, 0, &c, &err), 0); /* a control */
+	inside_bomb(w, 8);
+	if (work_commits_accept(w, 0, &c, &err) != -ENOMEM)
+		TAP_FAIL("%s", err.msg);
+	EQ(setrlimit(RLIMIT_DATA, &old), 0);
+	OK(strstr(err.msg, "too many files") && strstr(err.msg, "more memory"));
+	git("log -1 --format=%s warren/fix | grep -qx bomb && "
+	    "git ls-tree -r warren/fix | wc -l | grep -qx 10000");
+	end();
 }
 
 /* Accept commits into a repository on a small disk, after the shell command @how. */

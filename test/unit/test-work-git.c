@@ -86,6 +86,26 @@ TEST(git_has_no_rights_over_the_machine_when_it_reads_objects)
 	end();
 }
 
+TEST(the_memory_of_git_is_limited)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	begin();
+	git("init -q . && echo 1 >a && git add . && git commit -qm one");
+	w = start();
+	STREQ(in_git(w, false, NULL,
+		     "import resource\n"
+		     "print(resource.getrlimit(resource.RLIMIT_DATA)[0] >> 20)\n"
+		     "a = bytearray(1 << 30)\n" /* a control */
+		     "try:\n"
+		     "    b = bytearray(1 << 31)\n"
+		     "except MemoryError:\n"
+		     "    print('no more')\n"),
+	      "2048\nno more\n");
+	end();
+}
+
 TEST(git_starts_no_process)
 {
 	AUTO_WORK struct work *w = NULL;
