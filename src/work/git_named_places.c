@@ -175,7 +175,8 @@ static void places_programs(struct named_search *s, const char *dir)
 
 void named_path(struct named_search *s, bool relative)
 {
-	AUTO_FREE char *all = strdup(getenv("PATH") ? getenv("PATH") : "");
+	const char *path = getenv("PATH");
+	AUTO_FREE char *all = strdup(path ? path : "");
 	AUTO_STRV char **read = NULL;
 	char *next = all, *dir;
 
