@@ -154,6 +154,8 @@ static int accept_finish(struct work *w, const struct ops *ops, struct warren_er
 			r = upper_drop(w, &ops->v[i]);
 		else if (ops->v[i].kind == OP_EDIT)
 			r = upper_edit(w, &ops->v[i]);
+		else if (ops->v[i].kind == OP_PART)
+			r = upper_part_copy(w, &ops->v[i]);
 	}
 	r = r < 0 ? r : finish_drop_dirs(w, ops);
 	if (r < 0)

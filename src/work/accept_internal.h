@@ -110,6 +110,10 @@ int upper_write(int dir, const char *name, struct text text, const struct stat *
 /* Keep @text for OP_EDIT. */
 int upper_stage_edit(struct work *w, const struct op *op, struct text text,
 		     const struct stat *like);
+/* Keep a copy of @from, with the mode .new_mode, for OP_PART. */
+int upper_stage_part(struct work *w, const struct op *op, const struct change_at *from);
+/* The name of what is kept. */
+void upper_edit_name(const struct op *op, char ret[32]);
 /* Put it where the sandbox sees it. It may have been done before. */
 int upper_edit(struct work *w, const struct op *op);
 /* Remove the sandbox's change from its changes: it was accepted. 0 or -errno. */
@@ -130,6 +134,27 @@ bool upper_has_dir(int upper, int lower, const char *path);
 
 /* In mode WORK_COPY, the copy gets what the sandbox sees at @path. 0 or -errno. */
 int upper_drop_copy(struct work *w, const char *path);
+/*
+ * In mode WORK_COPY, only a part of a change was accepted: the copy gets what that is, so
+ * that the rest is the change. 0 or -errno.
+ */
+int upper_part_copy(struct work *w, const struct op *op);
+
+/* ------------------------------------------------------------- accept_part.c */
+
+/* A part of a change is accepted, in mode WORK_COPY. */
+struct accept_part {
+	const struct change *change;
+	const struct patch *hunks;      /* NULL: all but some bits of the mode */
+	const struct change_at *theirs; /* the sandbox's file or directory */
+	mode_t mode;                    /* that the project's file or directory gets */
+};
+/* Apply hunks to what the copy has at @path. */
+int accept_part_apply(struct accept *a, const char *path, const struct patch *hunks,
+		      struct buf *out, struct stat *ret_st, struct warren_error *err);
+/* Plan what the copy gets. 0 or -errno. */
+int accept_part_plan(struct accept *a, const struct accept_part *part,
+		     struct warren_error *err);
 
 /* ---------------------------------------------------------- accept_contents.c */
 

@@ -515,7 +515,10 @@ static int plan_remains(struct plan *p, const struct accept_merge *m, struct tex
 	struct buf out AUTO_BUF = BUF_INIT(2 * TEXT_MAX);
 	struct text text;
 	struct op *op;
-	int r = patch_apply(p->remains, m->yours.text, &out, err);
+	struct stat st;
+	int r = p->a->w->mode == WORK_COPY
+			? accept_part_apply(p->a, p->c->path, p->remains, &out, &st, err)
+			: patch_apply(p->remains, m->yours.text, &out, err);
 
 	if (r < 0)
 		return r;
@@ -731,6 +734,17 @@ static int plan_drop(struct plan *p)
 	return !p->drop || plan_op(p, OP_DROP, p->c->path) ? 0 : -ENOMEM;
 }
 
+/* In mode WORK_COPY, what is accepted is no longer a change only if the copy has it. */
+static int plan_part(const struct plan *p, struct warren_error *err)
+{
+	const struct accept_part part = {
+		.change = p->c, .hunks = p->hunks, .theirs = &p->theirs, .mode = p->mode
+	};
+
+	return p->drop || p->a->w->mode != WORK_COPY ? 0
+						     : accept_part_plan(p->a, &part, err);
+}
+
 /* After plan_open(): a change after that is noticed when the file is replaced. */
 static int plan_check_seen(const struct plan *p, const struct accept_item *item,
 			   struct warren_error *err)
@@ -753,13 +767,15 @@ int accept_plan_item(struct accept *a, const struct accept_item *item,
 			  .yours = { .dir = -1 },
 			  .theirs = { .dir = -1 },
 			  .drop = !item->hunks };
-	int r = plan_check_guards(&p, err);
+	int part, r = plan_check_guards(&p, err);
 
 	r = r < 0 ? r : plan_open(&p, err);
 	r = r < 0 ? r : plan_check_seen(&p, item, err);
 	r = r < 0 ? r : plan_by_kind(&p, err);
 	if (r > 0 && plan_drop(&p) < 0)
 		r = plan_error(&p, -ENOMEM, err);
+	part = r > 0 ? plan_part(&p, err) : 0;
+	r = part < 0 ? part : r;
 	close_p(&p.yours.dir);
 	close_p(&p.theirs.dir);
 	return r;

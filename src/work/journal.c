@@ -12,7 +12,7 @@
 static const char *const op_names[] = {
 	[OP_WIDEN] = "widen", [OP_REMOVE] = "remove", [OP_RMDIR] = "rmdir",
 	[OP_MKDIR] = "mkdir", [OP_PUT] = "put",       [OP_CHMOD] = "chmod",
-	[OP_DROP] = "drop",   [OP_EDIT] = "edit",
+	[OP_DROP] = "drop",   [OP_EDIT] = "edit",     [OP_PART] = "part",
 };
 _Static_assert(ARRAY_SIZE(op_names) == OP_KIND_MAX, "an operation has no name");
 

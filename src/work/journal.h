@@ -35,6 +35,7 @@ enum op_kind {
 	/* After all changes are made: */
 	OP_DROP, /* remove the change from the sandbox's changes */
 	OP_EDIT, /* the sandbox gets the file <work>/edited/<number> */
+	OP_PART, /* the copy gets that file (with .must), and the mode .new_mode */
 	OP_KIND_MAX,
 };
 
@@ -48,7 +49,7 @@ struct op {
 	char *path;
 	uint64_t number;
 	struct op_file old, new;
-	uint64_t old_mode, new_mode; /* OP_WIDEN, OP_CHMOD */
+	uint64_t old_mode, new_mode; /* OP_WIDEN, OP_CHMOD, OP_PART */
 	/*
 	 * OP_RMDIR: fail if it is not empty. OP_PUT: the file has changes of the user and
 	 * only a part of the sandbox's, so both still differ from what was before.

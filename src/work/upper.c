@@ -19,6 +19,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "os/tree_copy.h"
 #include "os/tree_remove.h"
 #include "work/accept_internal.h"
 #include "work/files_internal.h"
@@ -247,22 +248,58 @@ int upper_write(int dir, const char *name, struct text text, const struct stat *
 	return r;
 }
 
-static void upper_edit_name(const struct op *op, char ret[32])
+void upper_edit_name(const struct op *op, char ret[32])
 {
 	(void)snprintf(ret, 32, "%llu", (unsigned long long)op->number);
+}
+
+static int upper_edited(struct work *w)
+{
+	if (mkdirat(w->dir_fd, UPPER_EDITED, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	return beneath_dir(w->dir_fd, UPPER_EDITED, O_RDONLY);
 }
 
 int upper_stage_edit(struct work *w, const struct op *op, struct text text,
 		     const struct stat *like)
 {
-	AUTO_CLOSE int dir = -1;
+	AUTO_CLOSE int dir = upper_edited(w);
 	char name[32];
 
-	if (mkdirat(w->dir_fd, UPPER_EDITED, 0700) < 0 && errno != EEXIST)
-		return -errno;
-	dir = beneath_dir(w->dir_fd, UPPER_EDITED, O_RDONLY);
 	upper_edit_name(op, name);
 	return dir < 0 ? dir : upper_write(dir, name, text, like);
+}
+
+int upper_stage_part(struct work *w, const struct op *op, const struct change_at *from)
+{
+	struct tree_copy copy = { 0 };
+	AUTO_CLOSE int dir = upper_edited(w), source = -1, fd = -1;
+	char name[32];
+	struct stat st;
+
+	upper_edit_name(op, name);
+	if (dir < 0)
+		return dir;
+	source = beneath_file(from->dir, from->name, &st);
+	if (source < 0)
+		return source;
+	/* One that was interrupted may have left it. */
+	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	if (fd < 0)
+		return -errno;
+	if (st.st_size > 0) {
+		int r = tree_copy_contents(&copy, source, fd, &st);
+
+		if (r < 0)
+			return r;
+	}
+	if (fchown(fd, st.st_uid, st.st_gid) < 0 ||
+	    fchmod(fd, (mode_t)op->new_mode) < 0 || fsync(fd) < 0)
+		return -errno;
+	return 0;
 }
 
 int upper_edit(struct work *w, const struct op *op)

@@ -30,9 +30,23 @@ static void copy_close(struct copy_dirs *d)
 	close_p(&d->copy);
 }
 
-/* The view has the directory @name: the copy gets it, without what the view hides. */
-static int copy_descend(const struct work *w, struct copy_dirs *d, const char *name,
-			struct copy_dirs *ret)
+/* The set-id bits of a new directory that were not accepted stay a change. */
+static mode_t copy_new_mode(const struct work *w, const char *path, mode_t upper)
+{
+	struct stat st;
+	mode_t has = w->project_fd >= 0 && beneath_stat(w->project_fd, path, &st) == 0
+			     ? st.st_mode
+			     : 0;
+
+	return upper & 07777 & ~(MODE_SET_ID & ~has);
+}
+
+/*
+ * The view has the directory @name, whose path is @path: the copy gets it, without what
+ * the view hides.
+ */
+static int copy_descend(const struct work *w, struct copy_dirs *d, const char *path,
+			const char *name, struct copy_dirs *ret)
 {
 	struct copy_dirs next CLEANUP(copy_close) = { -1, -1 };
 	struct stat upper, old;
@@ -53,7 +67,7 @@ static int copy_descend(const struct work *w, struct copy_dirs *d, const char *n
 	next.copy = beneath_dir(d->copy, name, O_RDONLY);
 	if (next.upper < 0 || next.copy < 0)
 		return next.upper < 0 ? next.upper : next.copy;
-	if (r > 0 && fchmod(next.copy, upper.st_mode & 07777) < 0)
+	if (r > 0 && fchmod(next.copy, copy_new_mode(w, path, upper.st_mode)) < 0)
 		return -errno;
 	r = dir_is_opaque(next.upper) ? upper_show_below(next.upper, next.copy) : 0;
 	if (r < 0)
@@ -103,8 +117,8 @@ static int copy_remove(int dir, const char *rest)
 }
 
 /* The view is the file or directory that the changes have. */
-static int copy_take(const struct work *w, struct copy_dirs *d, const char *name,
-		     const struct stat *st)
+static int copy_take(const struct work *w, struct copy_dirs *d, const char *path,
+		     const char *name, const struct stat *st)
 {
 	struct copy_dirs own CLEANUP(copy_close) = { -1, -1 };
 	struct stat upper = *st;
@@ -116,7 +130,7 @@ static int copy_take(const struct work *w, struct copy_dirs *d, const char *name
 		return r == 0 && renameat(d->upper, name, d->copy, name) < 0 ? -errno : r;
 	}
 	reach_mode(w, d->upper, name, &upper);
-	r = copy_descend(w, d, name, &own);
+	r = copy_descend(w, d, path, name, &own);
 	if (r == 0 && fchmod(own.copy, upper.st_mode & 07777) < 0)
 		r = -errno;
 	accept_step("copy");
@@ -127,7 +141,8 @@ static int copy_take(const struct work *w, struct copy_dirs *d, const char *name
 }
 
 /* The last component of the path. */
-static int copy_last(const struct work *w, struct copy_dirs *d, const char *name)
+static int copy_last(const struct work *w, struct copy_dirs *d, const char *path,
+		     const char *name)
 {
 	struct stat st;
 	int r;
@@ -138,7 +153,7 @@ static int copy_last(const struct work *w, struct copy_dirs *d, const char *name
 		return dir_is_opaque(d->upper) ? copy_remove(d->copy, name) : 0;
 	}
 	if (!stat_is_whiteout(&st))
-		return copy_take(w, d, name, &st);
+		return copy_take(w, d, path, name, &st);
 	r = copy_remove(d->copy, name);
 	accept_step("copy");
 	/* It may hide the rest of a directory. */
@@ -147,39 +162,107 @@ static int copy_last(const struct work *w, struct copy_dirs *d, const char *name
 	return r;
 }
 
-int upper_drop_copy(struct work *w, const char *path)
+/*
+ * Go down to the directory of @path: *@ret_name is its name there. 0: the copy already
+ * has what the view has.
+ */
+static int copy_parent(const struct work *w, char *path, struct copy_dirs *d,
+		       const char **ret_name)
 {
-	struct copy_dirs d CLEANUP(copy_close) = { changes_upper(w), changes_lower(w) };
-	AUTO_FREE char *copy = strdup(path);
-	char *name = copy, *slash;
+	char *name = path, *slash;
 
-	if (!copy)
-		return -ENOMEM;
-	if (d.upper < 0 || d.copy < 0)
-		return d.upper < 0 ? d.upper : d.copy;
 	for (; (slash = strchr(name, '/')) != NULL; name = slash + 1) {
 		struct copy_dirs next = { -1, -1 };
 		struct stat st;
 		int r;
 
 		*slash = '\0';
-		if (fstatat(d.upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (fstatat(d->upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 			if (errno != ENOENT)
 				return -errno;
 			/* What the copy has is what the sandbox sees. */
-			if (!dir_is_opaque(d.upper))
+			if (!dir_is_opaque(d->upper))
 				return 0;
 			st.st_mode = S_IFCHR;
 		}
 		if (!S_ISDIR(st.st_mode)) {
 			*slash = '/';
-			return copy_remove(d.copy, name);
+			return copy_remove(d->copy, name);
 		}
-		r = copy_descend(w, &d, name, &next);
+		r = copy_descend(w, d, path, name, &next);
 		if (r < 0)
 			return r;
-		copy_close(&d);
-		d = next;
+		*slash = '/';
+		copy_close(d);
+		*d = next;
 	}
-	return copy_last(w, &d, name);
+	*ret_name = name;
+	return 1;
+}
+
+int upper_drop_copy(struct work *w, const char *path)
+{
+	struct copy_dirs d CLEANUP(copy_close) = { changes_upper(w), changes_lower(w) };
+	AUTO_FREE char *copy = strdup(path);
+	const char *name;
+	int r = copy ? 0 : -ENOMEM;
+
+	if (r == 0 && (d.upper < 0 || d.copy < 0))
+		r = d.upper < 0 ? d.upper : d.copy;
+	r = r < 0 ? r : copy_parent(w, copy, &d, &name);
+	return r <= 0 ? r : copy_last(w, &d, path, name);
+}
+
+/* ------------------------------------------------------------------------- parts */
+
+/* The file that is kept for the operation; 0: it has been moved before. */
+static int copy_put(const struct work *w, const struct copy_dirs *d, const char *name,
+		    const struct op *op)
+{
+	AUTO_CLOSE int dir = beneath_dir(w->dir_fd, UPPER_EDITED, O_PATH);
+	char edited[32];
+	struct stat st;
+	int r;
+
+	upper_edit_name(op, edited);
+	if (dir < 0 || fstatat(dir, edited, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return dir < 0 ? (dir == -ENOENT ? 0 : dir)
+			       : (errno == ENOENT ? 0 : -errno);
+	r = tree_remove(d->copy, d->copy, name);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	accept_step("copy");
+	return renameat(dir, edited, d->copy, name) < 0 ? -errno : 0;
+}
+
+static int copy_part_dir(const struct work *w, struct copy_dirs *d, const char *name,
+			 const struct op *op)
+{
+	struct copy_dirs own CLEANUP(copy_close) = { -1, -1 };
+	int r = copy_descend(w, d, op->path, name, &own);
+
+	return r < 0 ? r : fchmod(own.copy, (mode_t)op->new_mode) < 0 ? -errno : 0;
+}
+
+int upper_part_copy(struct work *w, const struct op *op)
+{
+	struct copy_dirs d CLEANUP(copy_close) = { changes_upper(w), changes_lower(w) };
+	AUTO_FREE char *copy = strdup(op->path);
+	const char *name;
+	struct stat st;
+	int r = copy ? 0 : -ENOMEM;
+
+	if (r == 0 && (d.upper < 0 || d.copy < 0))
+		r = d.upper < 0 ? d.upper : d.copy;
+	r = r < 0 ? r : copy_parent(w, copy, &d, &name);
+	if (r <= 0)
+		return r;
+	if (op->must)
+		return copy_put(w, &d, name, op);
+	if (fstatat(d.upper, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+		return copy_part_dir(w, &d, name, op);
+	/* Only the mode was changed. */
+	if (fstatat(d.copy, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return fchmodat(d.copy, name, (mode_t)op->new_mode, 0) < 0 ? -errno : 0;
 }

@@ -308,4 +308,33 @@ def any_part_of_a_patch_has_the_result_of_git_apply():
                 eq(tree(p.path), tree(f"{p.top}/applied"), f"{script}\n{picked}")
 
 
+@test
+@needs_root
+def a_part_that_was_accepted_is_decided_in_each_mode():
+    for mode in ("overlay", "copy"):
+        with project() as p:
+            p.put("a", b"".join(b"%d\n" % i for i in range(1, 61)))
+            p.put("b", b"1\n")
+            p.put("m", b"1\n", 0o644)
+            p.warren("work", "-q", "--keep", "--no-setup", "--mode", mode, "--name", "w", p.path, "--", "sh", "-c",
+                     "sed -i 's/^5$/five/; s/^50$/fifty/' a; echo 2 >>b; chmod 4755 b m; echo n >n; chmod 4711 n; "
+                     "mkdir -m 3777 d; echo f >d/f")
+            whole = p.warren("diff", "w", "--patch", "a").stdout
+            head, own = hunks(whole)
+            p.warren("accept", "-q", "w", "--patch", "-", data=head + own[0])
+            ok(b"five\n" in p.get("a") and b"\n50\n" in p.get("a"), f"{mode}: a control: one hunk is accepted")
+            p.put("a", p.get("a").replace(b"five\n", b"mine\n"))  # the user takes it back
+            ok(b"five" not in b"".join(x for x in p.warren("diff", "w", "a").stdout.splitlines(True) if x[:1] == b"+"), mode)
+            p.warren("accept", "-q", "w", "b", "m", "n", "d")
+            left = p.warren("diff", "w", "--stat").stdout.decode()
+            for row in ("b | mode 0755 -> 4755", "m | mode 0755 -> 4755", "n | mode 0711 -> 4711", "d | directory, mode 1777 -> 3777"):
+                ok(row in left, f"{mode}: {row}: {left}")
+            p.warren("accept", "-q", "w")  # without a conflict about the modes
+            eq(p.get("a"), b"".join(b"%s\n" % {5: b"mine", 50: b"fifty"}.get(i, b"%d" % i) for i in range(1, 61)), mode)
+            eq((p.get("b"), p.get("n"), p.get("d/f")), (b"1\n2\n", b"n\n", b"f\n"))
+            p.warren("accept", "-q", "w", "--allow", "set-id")
+            eq([oct(os.stat(f"{p.path}/{f}").st_mode & 0o7777) for f in "bmnd"], ["0o4755", "0o4755", "0o4711", "0o3777"])
+            eq(p.works(), [], f"{mode}: nothing is left")
+
+
 run_tests()
