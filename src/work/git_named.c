@@ -237,19 +237,30 @@ static void named_word(void *arg, const char *word, bool dir)
 {
 	struct named_search *s = arg;
 	char path[PATH_MAX], *real = NULL;
+	size_t n;
 
 	named_add(s, s->top, word);
 	/* Programs are taken from the project's directory itself. */
 	if (dir && named_join(s, s->top, word, path))
 		real = realpath(path, NULL);
-	if (real && strcmp(real, s->project) == 0)
+	n = real ? strlen(real) : 0;
+	/* A pattern in a directory above it may lead there, too. */
+	if (n > 0 && strncmp(s->project, real, n) == 0 &&
+	    (real[n - 1] == '/' || s->project[n] == '/' || !s->project[n]))
 		s->out->unclear = true;
 	free(real);
 }
 
 void named_directory(struct named_search *s, const char *path)
 {
-	named_word(s, path, true);
+	char absolute[PATH_MAX];
+	AUTO_FREE char *real = NULL;
+
+	named_word(s, path, false);
+	if (named_join(s, s->top, path, absolute))
+		real = realpath(absolute, NULL);
+	if (real && strcmp(real, s->project) == 0)
+		s->out->unclear = true;
 }
 
 static void named_command(struct named_search *s, const char *command, bool plain)
@@ -285,7 +296,7 @@ static void named_programs(struct named_search *s, const char *path)
 {
 	char absolute[PATH_MAX];
 
-	named_word(s, path, true);
+	named_directory(s, path);
 	if (named_join(s, s->top, path, absolute))
 		named_links(s, absolute);
 }

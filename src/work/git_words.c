@@ -15,82 +15,18 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "work/git_keys.h"
+#include "work/git_words_internal.h"
 
 #define WORDS_DEPTH_MAX 6     /* of commands in commands */
 #define WORDS_SIZE_MAX  16384 /* bytes of a command; a longer one is unclear */
+
+#define WORDS_SPECIAL " \t\n;&|<>()$`" /* only in words that are commands */
 
 #define MARK_ANY     '\1' /* something that is not known */
 #define MARK_PATTERN '\2' /* any part of a name */
 #define MARK_GIVEN   '\3' /* an argument of the command */
 #define MARKS        "\1\2\3"
-
-/* What is known of the command that the words are given to. */
-enum words_kind {
-	WORDS_PROGRAM,
-	WORDS_HARMLESS,    /* it executes none of its arguments */
-	WORDS_WRAPPER,     /* its arguments are a command */
-	WORDS_INTERPRETER, /* it executes an argument */
-	WORDS_PYTHON,      /* and may import modules from the directory it starts in */
-	WORDS_SHELL,       /* its arguments may be commands */
-	WORDS_RUNNER,      /* it executes what files of the project say */
-	WORDS_CD,
-	WORDS_CASE,
-};
-
-static const struct {
-	const char *name;
-	enum words_kind kind;
-} words_kinds[] = {
-	{ "[", WORDS_HARMLESS },       { "[[", WORDS_HARMLESS },
-	{ ":", WORDS_HARMLESS },       { "basename", WORDS_HARMLESS },
-	{ "break", WORDS_HARMLESS },   { "cat", WORDS_HARMLESS },
-	{ "column", WORDS_HARMLESS },  { "cut", WORDS_HARMLESS },
-	{ "date", WORDS_HARMLESS },    { "diff", WORDS_HARMLESS },
-	{ "dirname", WORDS_HARMLESS }, { "echo", WORDS_HARMLESS },
-	{ "exit", WORDS_HARMLESS },    { "export", WORDS_HARMLESS },
-	{ "expr", WORDS_HARMLESS },    { "false", WORDS_HARMLESS },
-	{ "for", WORDS_HARMLESS },     { "git", WORDS_HARMLESS },
-	{ "grep", WORDS_HARMLESS },    { "head", WORDS_HARMLESS },
-	{ "less", WORDS_HARMLESS },    { "local", WORDS_HARMLESS },
-	{ "ls", WORDS_HARMLESS },      { "mkdir", WORDS_HARMLESS },
-	{ "printf", WORDS_HARMLESS },  { "read", WORDS_HARMLESS },
-	{ "return", WORDS_HARMLESS },  { "rm", WORDS_HARMLESS },
-	{ "set", WORDS_HARMLESS },     { "shift", WORDS_HARMLESS },
-	{ "sleep", WORDS_HARMLESS },   { "sort", WORDS_HARMLESS },
-	{ "tail", WORDS_HARMLESS },    { "tee", WORDS_HARMLESS },
-	{ "test", WORDS_HARMLESS },    { "tr", WORDS_HARMLESS },
-	{ "true", WORDS_HARMLESS },    { "uniq", WORDS_HARMLESS },
-	{ "unset", WORDS_HARMLESS },   { "wc", WORDS_HARMLESS },
-	{ "!", WORDS_WRAPPER },        { "{", WORDS_WRAPPER },
-	{ "builtin", WORDS_WRAPPER },  { "command", WORDS_WRAPPER },
-	{ "do", WORDS_WRAPPER },       { "elif", WORDS_WRAPPER },
-	{ "else", WORDS_WRAPPER },     { "env", WORDS_WRAPPER },
-	{ "exec", WORDS_WRAPPER },     { "if", WORDS_WRAPPER },
-	{ "nice", WORDS_WRAPPER },     { "nohup", WORDS_WRAPPER },
-	{ "setsid", WORDS_WRAPPER },   { "sudo", WORDS_WRAPPER },
-	{ "then", WORDS_WRAPPER },     { "time", WORDS_WRAPPER },
-	{ "until", WORDS_WRAPPER },    { "while", WORDS_WRAPPER },
-	{ "xargs", WORDS_WRAPPER },    { "bun", WORDS_RUNNER },
-	{ "bunx", WORDS_RUNNER },      { "cargo", WORDS_RUNNER },
-	{ "composer", WORDS_RUNNER },  { "gmake", WORDS_RUNNER },
-	{ "gradle", WORDS_RUNNER },    { "just", WORDS_RUNNER },
-	{ "make", WORDS_RUNNER },      { "mvn", WORDS_RUNNER },
-	{ "ninja", WORDS_RUNNER },     { "npm", WORDS_RUNNER },
-	{ "npx", WORDS_RUNNER },       { "pnpm", WORDS_RUNNER },
-	{ "rake", WORDS_RUNNER },      { "task", WORDS_RUNNER },
-	{ "uv", WORDS_RUNNER },        { "yarn", WORDS_RUNNER },
-	{ ".", WORDS_SHELL },          { "ash", WORDS_SHELL },
-	{ "bash", WORDS_SHELL },       { "dash", WORDS_SHELL },
-	{ "eval", WORDS_SHELL },       { "ksh", WORDS_SHELL },
-	{ "sh", WORDS_SHELL },         { "source", WORDS_SHELL },
-	{ "trap", WORDS_SHELL },       { "zsh", WORDS_SHELL },
-	{ "deno", WORDS_INTERPRETER }, { "lua", WORDS_INTERPRETER },
-	{ "node", WORDS_INTERPRETER }, { "nodejs", WORDS_INTERPRETER },
-	{ "perl", WORDS_INTERPRETER }, { "php", WORDS_INTERPRETER },
-	{ "python", WORDS_PYTHON },    { "pypy", WORDS_PYTHON },
-	{ "ruby", WORDS_INTERPRETER }, { "cd", WORDS_CD },
-	{ "pushd", WORDS_CD },         { "case", WORDS_CASE },
-};
 
 struct words {
 	struct git_words *w;
@@ -104,8 +40,14 @@ struct words {
 	bool begun, redirects;
 	unsigned parens;
 	/* The command that it is given to: */
-	bool inside;   /* its name was read */
-	bool isolated; /* python -I: no module of the project is used */
+	bool inside;     /* its name was read */
+	bool isolated;   /* python -I: no module of the project is used */
+	bool argued;     /* it has an argument that is no option */
+	bool optioned;   /* a wrapper has an option, which may have a value */
+	bool fed;        /* xargs adds arguments */
+	bool piped;      /* a command before it may write what it executes */
+	bool config;     /* of git: an assignment follows */
+	const char *git; /* a command of git that executes something, or NULL */
 	enum words_kind kind;
 };
 
@@ -159,7 +101,7 @@ static bool words_note(struct words *s, char *word, bool dir)
 	if (!slash || slash == word)
 		return false;
 	*slash = '\0';
-	words_say(s, word, true);
+	words_say(s, word, dir || !words_harmless(s->kind));
 	return true;
 }
 
@@ -169,9 +111,11 @@ static void words_note_list(struct words *s, const char *name, size_t n, char *l
 	static const char *const executed[] = { "LD_PRELOAD",   "BASH_ENV", "ENV",
 						"NODE_OPTIONS", "PERL5LIB", "PERL5OPT",
 						"RUBYLIB",      "RUBYOPT" };
-	bool path = n >= 4 && memcmp(name + n - 4, "PATH", 4) == 0;
 	char *piece;
+	bool path;
 
+	n -= name[n - 1] == '+';
+	path = n >= 4 && memcmp(name + n - 4, "PATH", 4) == 0;
 	for (size_t i = 0; i < ARRAY_SIZE(executed); i++)
 		path |= strlen(executed[i]) == n && memcmp(executed[i], name, n) == 0;
 	while ((piece = strsep(&list, ":"))) {
@@ -192,32 +136,10 @@ static size_t words_assigns(const char *word)
 
 	while (isalnum((unsigned char)word[n]) || word[n] == '_')
 		n++;
-	return n > 0 && !isdigit((unsigned char)word[0]) && word[n] == '=' ? n : 0;
-}
-
-/* Does such a program execute files that are its arguments? */
-static bool words_executes(enum words_kind kind)
-{
-	return kind == WORDS_INTERPRETER || kind == WORDS_PYTHON || kind == WORDS_SHELL;
-}
-
-static enum words_kind words_kind_of(const char *word)
-{
-	const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
-	size_t n = strlen(name);
-
-	for (size_t i = 0; i < ARRAY_SIZE(words_kinds); i++) {
-		size_t stem = strlen(words_kinds[i].name);
-
-		if (strcmp(words_kinds[i].name, name) == 0)
-			return words_kinds[i].kind;
-		/* python3.11 */
-		if (words_executes(words_kinds[i].kind) && n > stem &&
-		    memcmp(name, words_kinds[i].name, stem) == 0 &&
-		    strspn(name + stem, "0123456789.") == n - stem)
-			return words_kinds[i].kind;
-	}
-	return WORDS_PROGRAM;
+	if (n == 0 || isdigit((unsigned char)word[0]))
+		return 0;
+	n += word[n] == '+';
+	return word[n] == '=' ? n : 0;
 }
 
 /* ---------------------------------------------------------- the words of a command */
@@ -230,6 +152,12 @@ static void words_go(struct words *s, const char *word)
 	}
 	if (word[0] == '-')
 		return;
+	/* The first one may be in a subshell, or in another branch. */
+	if (s->dir.len > 0 && (s->dir.len != strlen(s->w->top) ||
+			       memcmp(s->dir.data, s->w->top, s->dir.len) != 0)) {
+		s->lost = true;
+		return;
+	}
 	if (word[0] == '/')
 		s->dir.len = 0;
 	else if (s->dir.len > 0)
@@ -284,9 +212,10 @@ static void words_option(struct words *s, const char *word)
 /* A word that names a file, or has a command in it. */
 static int words_value(struct words *s, char *word)
 {
-	bool executes =
-		s->kind != WORDS_HARMLESS && s->kind != WORDS_CASE && s->kind != WORDS_CD;
-	bool command = strpbrk(word, " \t\n;&|<>()$`") != NULL;
+	bool executes = !words_harmless(s->kind);
+	/* A shell may take each word for a command: sh -c make */
+	bool command = strpbrk(word, WORDS_SPECIAL) != NULL ||
+		       (s->kind == WORDS_SHELL && word[0] != '-');
 	int r = 0;
 
 	if (command && s->depth < WORDS_DEPTH_MAX)
@@ -300,6 +229,18 @@ static int words_value(struct words *s, char *word)
 	return r;
 }
 
+/* A word that is a command for the shell, whatever it was given to. */
+static int words_command(struct words *s, char *word)
+{
+	enum words_kind kind = s->kind;
+	int r;
+
+	s->kind = WORDS_SHELL;
+	r = words_value(s, word);
+	s->kind = kind;
+	return r;
+}
+
 /* NAME=value: paths, or a command (GIT_EDITOR="t/x.sh -w"). */
 static int words_assign(struct words *s, char *word, size_t n)
 {
@@ -307,9 +248,22 @@ static int words_assign(struct words *s, char *word, size_t n)
 	/* LESSOPEN="|-t/x.sh %s" */
 	bool pipe = value[0] == '|';
 
+	if (value[0] && words_is_command(word, n))
+		return words_command(s, value);
 	words_note_list(s, word, n, value);
 	value += pipe ? strspn(value, "|-") : 0;
 	return pipe || strpbrk(value, " \t\n\"'") ? words_value(s, value) : 0;
+}
+
+static int words_wrapper_option(struct words *s, char *word)
+{
+	s->optioned = true;
+	/* env -C t, sudo --chdir=t */
+	s->lost |= word[1] == 'C' || word[1] == 'D' || strncmp(word, "--chdir", 7) == 0;
+	if (strpbrk(word, WORDS_SPECIAL))
+		words_unclear(s);
+	(void)words_note(s, word, false);
+	return 0;
 }
 
 /* The name of a command, or what may be before it. */
@@ -320,18 +274,102 @@ static int words_name(struct words *s, char *word)
 
 	if (assigned)
 		return words_assign(s, word, assigned);
-	/* An option of a wrapper. */
-	if (word[0] == '-') {
-		(void)words_note(s, word, false);
-		return 0;
+	if (word[0] == '-')
+		return words_wrapper_option(s, word);
+	/* env -S 'sh t/x.sh' */
+	if (s->kind == WORDS_WRAPPER && strpbrk(word, WORDS_SPECIAL)) {
+		s->inside = true;
+		s->kind = WORDS_PROGRAM;
+		return words_command(s, word);
 	}
 	s->kind = words_kind_of(word);
-	s->isolated = false;
-	s->inside = s->kind != WORDS_WRAPPER;
+	s->isolated = s->argued = s->config = false;
+	s->git = NULL;
+	s->fed |= s->kind == WORDS_XARGS;
+	if (s->kind == WORDS_XARGS)
+		s->kind = WORDS_WRAPPER;
+	/* It may be the value of the option, so what follows may be the program. */
+	s->inside =
+		s->kind != WORDS_WRAPPER && !(s->optioned && s->kind == WORDS_PROGRAM);
+	s->optioned = false;
 	if (s->kind == WORDS_RUNNER || (s->lost && relative) ||
 	    !words_note(s, word, false))
 		words_unclear(s);
 	return 0;
+}
+
+/* An assignment after "git -c". */
+static int words_git_config(struct words *s, const char *word)
+{
+	AUTO_FREE char *copy = strdup(word);
+	char *value = copy ? strchr(copy, '=') : NULL,
+	     *dot = copy ? strchr(copy, '.') : NULL;
+	enum git_key is;
+
+	if (!copy || !value || !dot || dot > value)
+		return copy ? 0 : -ENOMEM;
+	*value++ = *dot = '\0';
+	is = git_key_of(copy,
+			strrchr(dot + 1, '.') ? strrchr(dot + 1, '.') + 1 : dot + 1);
+	if (is == GIT_KEY_INCLUDE)
+		words_unclear(s);
+	if (is == GIT_KEY_COMMAND || is == GIT_KEY_PATH ||
+	    (is == GIT_KEY_ALIAS && value[0] == '!'))
+		return words_command(s, value + (value[0] == '!'));
+	return 0;
+}
+
+/* What git executes of its arguments. */
+static int words_git(struct words *s, char *word)
+{
+	const char *inside = NULL;
+	int r = 0;
+
+	if (s->config)
+		r = words_git_config(s, word);
+	s->config = strcmp(word, "-c") == 0 || strcmp(word, "--config-env") == 0;
+	if (words_git_executes(s->git, word, &inside)) {
+		AUTO_FREE char *copy = inside ? strdup(inside) : NULL;
+
+		if (copy)
+			return words_command(s, copy);
+		s->inside = s->optioned = false;
+		s->kind = WORDS_WRAPPER;
+		return inside ? -ENOMEM : 0;
+	}
+	if (words_git_command(word))
+		s->git = words_git_command(word);
+	return r;
+}
+
+/* Arguments that make a program execute something. */
+static int words_special(struct words *s, char *word, bool *ret_done)
+{
+	static const char *const execs[] = { "-exec", "-execdir", "-ok", "-okdir" };
+	enum words_kind kind;
+	int r;
+
+	for (size_t i = 0; s->kind == WORDS_FIND && i < ARRAY_SIZE(execs); i++)
+		if (strcmp(word, execs[i]) == 0)
+			words_unclear(s);
+	if (s->kind == WORDS_GIT) {
+		r = words_git(s, word);
+		*ret_done = s->kind != WORDS_GIT;
+		return r;
+	}
+	if (s->kind != WORDS_PROGRAM)
+		return 0;
+	/* function f { ... */
+	kind = words_kind_of(word);
+	*ret_done = strcmp(word, "{") == 0;
+	if (*ret_done)
+		s->inside = false;
+	/* A program that is not known may be a wrapper. */
+	if (!isalpha((unsigned char)word[0]) ||
+	    (kind != WORDS_RUNNER && !words_executes(kind)))
+		return 0;
+	*ret_done = true;
+	return words_name(s, word);
 }
 
 static int words_argument(struct words *s, char *word)
@@ -339,8 +377,12 @@ static int words_argument(struct words *s, char *word)
 	size_t assigned = words_assigns(word);
 	char *value = strchr(word, '=');
 	bool known = !word[strcspn(word, MARKS)];
-	int r = 0;
+	bool done = false;
+	int r = s->plain ? 0 : words_special(s, word, &done);
 
+	if (r < 0 || done)
+		return r;
+	s->argued |= word[0] != '-';
 	if (s->kind == WORDS_CD)
 		words_go(s, word);
 	if (s->kind == WORDS_PYTHON)
@@ -400,44 +442,6 @@ static void words_put(struct words *s, const char *text, size_t n)
 static void words_mark(struct words *s, char mark)
 {
 	words_put(s, &mark, 1);
-}
-
-/* Does git, or the user's session, set the variable to something that is not a script? */
-static bool words_is_given(const char *name, size_t n)
-{
-	/* Others of git, such as GIT_PREFIX, are paths, or may be empty. */
-	static const char *const given[] = { "GIT_AUTHOR_NAME",
-					     "GIT_AUTHOR_EMAIL",
-					     "GIT_COMMITTER_NAME",
-					     "GIT_COMMITTER_EMAIL",
-					     "ARG",
-					     "ARGS",
-					     "BACKUP",
-					     "BASE",
-					     "COLUMNS",
-					     "DISPLAY",
-					     "EDITOR",
-					     "FILENAME",
-					     "LINES",
-					     "LOCAL",
-					     "LOGNAME",
-					     "MERGED",
-					     "PAGER",
-					     "REMOTE",
-					     "REVISION",
-					     "SHELL",
-					     "TERM",
-					     "USER",
-					     "VISUAL" };
-
-	if (n > 1 && name[0] == '#')
-		return true;
-	if (n == 1 && strchr("0123456789@*#?$!-", name[0]))
-		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(given); i++)
-		if (strlen(given[i]) == n && memcmp(given[i], name, n) == 0)
-			return true;
-	return false;
 }
 
 /* $NAME, or the text between the braces of ${NAME...} */
@@ -511,6 +515,26 @@ static int words_output(struct words *s, const char *at, const char *end)
 	return r;
 }
 
+/* ${NAME:-$(command)} */
+static int words_default(struct words *s, const char *at, const char *end)
+{
+	struct buf command AUTO_BUF = BUF_INIT(WORDS_SIZE_MAX);
+
+	/* In double quotes, such a quote may be none. */
+	if (memchr(at, '\'', (size_t)(end - at)))
+		words_unclear(s);
+	if (!memchr(at, '`', (size_t)(end - at)) &&
+	    !memmem(at, (size_t)(end - at), "$(", 2))
+		return 0;
+	buf_puts(&command, "echo ");
+	buf_add(&command, at, (size_t)(end - at));
+	if (command.failed || s->depth >= WORDS_DEPTH_MAX) {
+		words_unclear(s);
+		return 0;
+	}
+	return words_command(s, command.data);
+}
+
 /* What follows "$"; returns what follows that. */
 static int words_dollar(struct words *s, const char **at, const char *end)
 {
@@ -527,7 +551,7 @@ static int words_dollar(struct words *s, const char **at, const char *end)
 		stop = words_closed(name + 1, end, '{', '}');
 		words_variable(s, name + 1, (size_t)(stop - name - 1));
 		*at = stop < end ? stop + 1 : end;
-		return 0;
+		return words_default(s, name + 1, stop);
 	}
 	while (stop < end && (isalnum((unsigned char)*stop) || *stop == '_') &&
 	       !(stop > name && isdigit((unsigned char)*name)))
@@ -603,21 +627,60 @@ static int words_plain_char(struct words *s, const char **at, const char *end, i
 	}
 }
 
+/* The command ends. What it executes may be in its input. */
+static void words_command_end(struct words *s)
+{
+	if ((s->fed && !words_harmless(s->kind) && s->kind != WORDS_WRAPPER) ||
+	    (s->piped && s->inside && words_executes(s->kind) && !s->argued))
+		words_unclear(s);
+	s->lost |= s->inside && s->kind == WORDS_CD && !s->argued;
+	s->inside = s->redirects = s->fed = s->optioned = false;
+	s->kind = WORDS_HARMLESS;
+}
+
 /* A character that ends a word. */
 static int words_operator(struct words *s, char c)
 {
 	int r = words_finish(s, c);
 
 	if (c == '<' || c == '>') {
+		/* "<<": the text that follows is not for this shell. */
+		if (c == '<' && s->redirects)
+			words_unclear(s);
 		s->redirects = true;
 		return r;
 	}
+	/* "sh <(command)" */
+	if (c == '(' && s->redirects && s->inside && !words_harmless(s->kind))
+		words_unclear(s);
 	s->parens += c == '(';
 	s->parens -= c == ')' && s->parens > 0;
+	s->piped |= c == '|';
 	/* "2>&1" */
 	if (c != '&' || !s->redirects)
-		s->inside = s->redirects = false;
+		words_command_end(s);
 	return r;
+}
+
+/* "{1..3}", or with quotes that may have blanks in them; "@{u}.." is none. */
+static bool words_is_range(const char *at, const char *end)
+{
+	const char *close = memchr(at, '}', (size_t)(end - at));
+	size_t n = (size_t)((close ? close : end) - at);
+
+	return memmem(at, n, "..", 2) || memchr(at, '"', n) || memchr(at, '\'', n) ||
+	       memchr(at, '\\', n);
+}
+
+/* $'...', whose end is another one than that of '...'. */
+static void words_ansi(struct words *s, const char **at, const char *end)
+{
+	const char *c = *at + 1;
+
+	while (c < end && *c != '\'')
+		c += *c == '\\' && c + 1 < end ? 2 : 1;
+	words_mark(s, MARK_ANY);
+	*at = c < end ? c + 1 : end;
 }
 
 /* "[a-z]" and "{a,b}"; otherwise, the character means itself. */
@@ -627,10 +690,18 @@ static void words_bracket(struct words *s, const char *at, const char *end)
 
 	while (stop < end && !isspace((unsigned char)*stop) && *stop != ';')
 		stop++;
-	if (memchr(at, *at == '[' ? ']' : ',', (size_t)(stop - at)))
+	if (memchr(at, *at == '[' ? ']' : ',', (size_t)(stop - at)) ||
+	    (*at == '{' && words_is_range(at, stop)))
 		words_mark(s, MARK_PATTERN);
 	else
 		words_put(s, at, 1);
+}
+
+/* "~user" is the directory of any user; "~+" is this one. */
+static bool words_is_user(const struct words *s, const char *at, const char *end)
+{
+	return (!s->begun || at[-1] == '=' || at[-1] == ':') && at + 1 < end &&
+	       (isalpha((unsigned char)at[1]) || strchr("_+-", at[1]));
 }
 
 /* A character outside of quotes. */
@@ -644,8 +715,14 @@ static int words_char(struct words *s, const char **at, const char *end)
 	*at = c + 1;
 	if (s->plain) {
 		words_put(s, c, 1);
+	} else if (*c == '$' && c + 1 < end && c[1] == '\'') {
+		words_ansi(s, at, end);
+	} else if (*c == '$' && c + 1 < end && c[1] == '"') {
+		words_mark(s, MARK_ANY);
 	} else if (*c == '$') {
 		r = words_dollar(s, at, end);
+	} else if (*c == '~' && words_is_user(s, c, end)) {
+		words_mark(s, MARK_ANY);
 	} else if (*c == '`') {
 		stop = words_closed(c + 1, end, '`', '`');
 		*at = stop < end ? stop + 1 : end;
@@ -671,7 +748,9 @@ static int words_run(struct words *s, const char *at, const char *end)
 
 	while (r == 0 && at < end)
 		r = words_char(s, &at, end);
-	return r < 0 ? r : words_finish(s, '\0');
+	r = r < 0 ? r : words_finish(s, '\0');
+	words_command_end(s);
+	return r;
 }
 
 /* NOLINTEND(misc-no-recursion) */

@@ -359,6 +359,23 @@ static void configure(const char *text)
 	OK(f && fputs(text, f) >= 0 && fclose(f) == 0);
 }
 
+/* Configure only this value, which is quoted. */
+static const char *configure_value(const char *section, const char *key,
+				   const char *value)
+{
+	static char text[1024];
+	size_t n = (size_t)snprintf(text, sizeof(text), "[%s]\n%s = \"", section, key);
+
+	for (; *value; value++) {
+		if (strchr("\"\\\n", *value))
+			text[n++] = '\\';
+		text[n++] = *value == '\n' ? 'n' : *value;
+	}
+	(void)strcpy(text + n, "\"\n");
+	configure(text);
+	return text;
+}
+
 static const struct {
 	const char *section, *key, *value, *path;
 	enum judged want;
@@ -450,19 +467,88 @@ TEST(the_words_of_commands_are_read_as_the_shell_reads_them)
 	EQ(setenv("HOME", top, 1), 0);
 	git("init -q .");
 	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
-		char text[1024];
-		size_t n = (size_t)snprintf(text, sizeof(text), "[%s]\n%s = \"",
-					    values[i].section, values[i].key);
+		const char *text = configure_value(values[i].section, values[i].key,
+						   values[i].value);
 
-		for (const char *c = values[i].value; *c; c++) {
-			if (*c == '"' || *c == '\\')
-				text[n++] = '\\';
-			text[n++] = *c;
-		}
-		(void)strcpy(text + n, "\"\n");
-		configure(text);
 		if (judge(values[i].path) != values[i].want)
 			TAP_FAIL("%s is judged wrongly for %s", values[i].path, text);
+	}
+	end();
+}
+
+/* Forms of the shell with which a command can execute more than its words say. */
+static const struct {
+	const char *command;
+	enum judged want; /* of t/x.sh */
+} shell_forms[] = {
+	{ "sh t/x{1..3}.sh", UNCLEAR },
+	{ "{t,u}/x.sh", UNCLEAR },
+	{ "../{p,q}/t/x.sh", UNCLEAR },
+	{ "env -S 'sh t/x.sh'", NAMED },
+	{ "env -S 'make x'", UNCLEAR },
+	{ "nice -n 5 make", UNCLEAR },
+	{ "timeout 5 sh -c 'cd $X; ./x.sh'", UNCLEAR },
+	{ "find . -name '*.sh' -exec sh {} +", UNCLEAR },
+	{ "find . -execdir ./x.sh \\;", UNCLEAR },
+	{ "git ls-files | xargs -n 1 tool", UNCLEAR },
+	{ "git grep -Ot/x.sh a", NAMED },
+	{ "git grep --open-files-in-pager=make a", UNCLEAR },
+	{ "git -c alias.y='!make' y", UNCLEAR },
+	{ "git -c core.editor=\"$X\" commit", UNCLEAR },
+	{ "git rebase -ix 'make test' main", UNCLEAR },
+	{ "git rebase --exec=make main", UNCLEAR },
+	{ "git bisect run make", UNCLEAR },
+	{ "git submodule foreach 'make; true'", UNCLEAR },
+	{ "git difftool -x \"$X\"", UNCLEAR },
+	{ "sh -c make", UNCLEAR },
+	{ "trap make EXIT", UNCLEAR },
+	{ "sh <(git show HEAD:x)", UNCLEAR },
+	{ "sh <<E\necho\nE", UNCLEAR },
+	{ "echo make | sh", UNCLEAR },
+	{ "git show HEAD:x | bash -s", UNCLEAR },
+	{ "function f { cd t; ./x.sh; }; f", NAMED },
+	{ "f() { \"$@\"; }; f make", UNCLEAR },
+	{ "echo ${X:-$(t/x.sh)}", NAMED },
+	{ "echo ${X:-`make`}", UNCLEAR },
+	{ "$'t/\\x78.sh'", UNCLEAR },
+	{ "~me/p/t/x.sh", UNCLEAR },
+	{ "PATH+=:t x.sh", NAMED },
+	{ "declare PATH=t:/bin; x.sh", NAMED },
+	{ "cd; p/t/x.sh", UNCLEAR },
+	{ "GIT_EDITOR=make git commit", UNCLEAR },
+	{ "GIT_SEQUENCE_EDITOR=$X git rebase -i", UNCLEAR },
+	/* What is usual stays harmless. */
+	{ "git log --oneline", HARMLESS },
+	{ "f() { git push origin \"$1\"; }; f", HARMLESS },
+	{ "git branch --merged | grep -v main | xargs git branch -d", HARMLESS },
+	{ "git branch -q | xargs -n 1 git branch -D", HARMLESS },
+	{ "git push origin \"${1:-$(git branch --show-current)}\"", HARMLESS },
+	{ "git submodule foreach 'git checkout $branch || :'", HARMLESS },
+	{ "git -c color.ui=always -c core.pager=cat log", HARMLESS },
+	{ "git cherry-pick -x $(git log -1 --format=%h)", HARMLESS },
+	{ "git diff stash@{0} HEAD~1", HARMLESS },
+	{ "GIT_SEQUENCE_EDITOR=: git rebase -i --autosquash", HARMLESS },
+	{ "GIT_EDITOR='sed -i s/a/b/' git commit --amend", HARMLESS },
+	{ "cd \"$(git rev-parse --show-toplevel)\" && cd u && ls", HARMLESS },
+	{ "sh -c 'git log $1' -", HARMLESS },
+	{ "find . -name a -print", HARMLESS },
+	{ "git log | awk '{print $1}' | sort -u", HARMLESS },
+	{ "git log | perl -pe 's/a/b/'", HARMLESS },
+	{ "diff <(git show a) <(git show b)", HARMLESS },
+};
+
+TEST(what_is_not_plainly_understood_may_be_any_program)
+{
+	begin();
+	EQ(setenv("HOME", top, 1), 0);
+	git("init -q .");
+	for (size_t i = 0; i < ARRAY_SIZE(shell_forms); i++) {
+		char value[1024];
+
+		(void)snprintf(value, sizeof(value), "!%s", shell_forms[i].command);
+		(void)configure_value("alias", "a", value);
+		if (judge("t/x.sh") != shell_forms[i].want)
+			TAP_FAIL("wrong: %s", shell_forms[i].command);
 	}
 	end();
 }
