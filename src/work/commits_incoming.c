@@ -3,7 +3,7 @@
  * commits_incoming.c - where git puts the objects that it receives
  *
  * A git that fails or is killed leaves the part of a pack that it has written, which may
- * be large. So it gets a directory of its own in `objects`, as `git receive-pack` does:
+ * be large. So it gets a separate directory in `objects`, as `git receive-pack` does:
  * only a complete pack is moved to the others, and what remains is removed by the next
  * command for the work, or by `git prune`, which knows names that begin with `tmp_`.
  */

@@ -2,7 +2,7 @@
 /*
  * git_errors.c - what git says on its standard error when it fails
  *
- * git writes to a file in memory and not to a pipe, so that nobody has to read it while
+ * git writes to a file in memory and not to a pipe, because no thread reads it while
  * git runs. The file cannot grow: git ignores that it cannot write more.
  */
 #include "work/git_errors.h"

@@ -342,7 +342,7 @@ int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	struct git_command command = *c;
 	struct git_watch watch = { .sender = c->sender };
 	/*
-	 * Without a cache, some filesystems (9p) forget a directory that nobody has open:
+	 * Without a cache, some filesystems (9p) forget a directory that is not open:
 	 * the rules for it would not be found.
 	 */
 	AUTO_CLOSE int held UNUSED = c->writes ? git_written(w, c) : -1;

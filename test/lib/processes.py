@@ -12,7 +12,7 @@ def slurp(path):
 
 
 def slurp_if_there(path):
-    """Like slurp(), but "" for a file that is gone: a loop device of another test may be detached meanwhile."""
+    """Like slurp(), but "" for a file that is gone: a loop device of another test may have been detached."""
     try:
         return slurp(path)
     except OSError:
