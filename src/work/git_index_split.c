@@ -229,7 +229,7 @@ static int split_join(const struct split_entries *own, const unsigned char *link
 static char *split_path(const char *path, const unsigned char *id, size_t id_size)
 {
 	const char *slash = strrchr(path, '/');
-	AUTO_BUF struct buf out = BUF_INIT(2 * INDEX_PATH_MAX);
+	AUTO_BUF struct buf out = BUF_INIT((size_t)2 * INDEX_PATH_MAX);
 
 	buf_add(&out, path, slash ? (size_t)(slash - path) + 1 : 0);
 	buf_puts(&out, "sharedindex.");

@@ -123,7 +123,7 @@ static void secrets_words(struct named_search *s, const char *value, bool creden
 		if (end)
 			continue;
 		if ((*at == '"' || *at == '\'') && (!quote || quote == *at))
-			quote = quote ? '\0' : *at;
+			quote = (char)(quote ? '\0' : *at);
 		else if (*at == '\\' && quote != '\'' && at[1])
 			word[n++] = *++at;
 		else
