@@ -497,15 +497,19 @@ static int commits_check_branch(struct commits *c, const char *ref, char **ret_o
 	return r;
 }
 
-static int commits_count(struct commits *c, struct warren_error *err)
+/* Without those that the branch had, whose last one was @old, or NULL. */
+static int commits_count(struct commits *c, const char *old, struct warren_error *err)
 {
-	AUTO_FREE char *not = NULL, *text = NULL;
-	const char *argv[] = { "rev-list", "--count", c->result.commit, NULL, NULL };
+	AUTO_FREE char *text = NULL;
+	const char *argv[] = { "rev-list", "--count", c->result.commit, "--not", NULL,
+			       NULL,       NULL };
+	size_t n = 4;
 	int r;
 
-	if (c->w->head && asprintf(&not, "^%s", c->w->head) < 0)
-		return error_errno(err, ENOMEM, "count the commits");
-	argv[3] = not ;
+	if (c->w->head)
+		argv[n++] = c->w->head;
+	if (old)
+		argv[n] = old;
 	r = commits_git(c, argv, &text, err);
 	if (r == 0)
 		c->result.n = strtoul(text, NULL, 10);
@@ -552,7 +556,7 @@ static int commits_update(struct commits *c, struct warren_error *err)
 	if (r == -EPROTO)
 		r = commits_find_lock(c->w, c->result.branch, err);
 	return r < 0 ? error_wrap(err, "update the branch '%s'", c->result.branch)
-		     : commits_count(c, err);
+		     : commits_count(c, old, err);
 }
 
 /* --------------------------------------------------------------------------- all */
@@ -587,14 +591,49 @@ static int commits_begin(struct commits *c, struct warren_error *err)
 	return commits_head(c, err);
 }
 
+/* Has the user's branch the same commit, now or when the work began? */
+static bool commits_are_old(const struct commits *c)
+{
+	AUTO_CLOSE int git = beneath_dir(c->w->project_fd, ".git", O_PATH);
+	AUTO_FREE char *mine = NULL;
+	char name[300];
+
+	if (c->w->head && strcmp(c->w->head, c->result.commit) == 0)
+		return true;
+	(void)snprintf(name, sizeof(name), "refs/heads/%s",
+		       c->result.from ? c->result.from : "");
+	return git >= 0 && c->result.from && git_ref(git, name, &mine) == 0 &&
+	       strcmp(mine, c->result.commit) == 0;
+}
+
+/* There are none at what is checked out; elsewhere, or in the stash? */
+static int commits_none(struct commits *c, struct warren_error *err)
+{
+	AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
+	struct buf text AUTO_BUF = BUF_INIT(1 << 14);
+	int r = work_commits_left(c->w, &left, err);
+
+	if (r < 0)
+		return r;
+	if (!left.others)
+		return error_set(err, ENOENT,
+				 "the sandbox made no commits that the project does not "
+				 "have");
+	work_commits_left_text(&left, c->w->name ? c->w->name : c->w->id, &text);
+	return error_set(err, ENOENT,
+			 "what is checked out in the sandbox has no new commits, but "
+			 "there are some in %s",
+			 text.data ? text.data : "other branches");
+}
+
 int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret,
 			struct warren_error *err)
 {
 	struct commits c = { .w = w, .flags = flags, .upper = -1 };
 	int r = commits_begin(&c, err);
 
-	if (r == 0 && w->head && strcmp(w->head, c.result.commit) == 0)
-		r = error_set(err, ENOENT, "the sandbox made no commits");
+	if (r == 0 && commits_are_old(&c))
+		r = commits_none(&c, err);
 	if (r == 0 &&
 	    asprintf(&c.result.branch, "warren/%s", w->name ? w->name : w->id) < 0)
 		r = error_errno(err, ENOMEM, "accept commits");

@@ -9,13 +9,14 @@
 #ifndef WORK_COMMITS_H
 #define WORK_COMMITS_H
 
+#include "base/buf.h"
 #include "work/work.h"
 
 struct work_commits {
 	char *branch; /* that was created or updated: "warren/<name or id>" */
 	char *from;   /* the sandbox's branch; NULL: its HEAD was detached */
 	char commit[65];
-	size_t n; /* commits that the user's repository did not have */
+	size_t n; /* commits that the branch, and the work's beginning, did not have */
 };
 
 enum commits_flags {
@@ -35,5 +36,21 @@ int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret
 void work_commits_done(struct work_commits *c);
 
 #define AUTO_COMMITS CLEANUP(work_commits_done)
+
+/* Commits of the sandbox that no reference of the user leads to. */
+struct work_commits_left {
+	bool any;
+	bool head;     /* of what is checked out in the sandbox */
+	char **others; /* "refs/heads/x", "refs/tags/x" or "refs/stash" */
+};
+
+int work_commits_left(struct work *w, struct work_commits_left *ret,
+		      struct warren_error *err) MUST_CHECK;
+/* Name the others, and say how to get them from the work @id. */
+void work_commits_left_text(const struct work_commits_left *l, const char *id,
+			    struct buf *out);
+void work_commits_left_done(struct work_commits_left *l);
+
+#define AUTO_COMMITS_LEFT CLEANUP(work_commits_left_done)
 
 #endif /* WORK_COMMITS_H */

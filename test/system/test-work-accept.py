@@ -462,6 +462,43 @@ def a_read_only_project_stays_as_it_is():
 
 
 @test
+def a_work_ends_when_its_commits_and_files_are_taken():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.git()
+        commit = "git -c user.name=a -c user.email=a@b commit -q"
+        for first, second in ((["--as-commits"], []), ([], ["--as-commits"])):
+            wid = p.work(f"echo x{len(first)} >a; {commit} -am two; touch new{len(first)}")
+            out = p.warren("accept", wid, *first)
+            eq(out.stdout.startswith(b"1 new commit in branch warren/" if first else b"2 changes accepted\n"), True, out)
+            eq(b"--as-commits" in out.stderr, not first, out)
+            if first:
+                eq(p.warren("accept", wid, *first).stdout.decode(), f"nothing is new: all commits are in branch warren/{wid}\n")
+            out = p.warren("accept", wid, *second)
+            ok(b"Nothing is left to decide" in out.stdout and b"--as-commits" not in out.stderr, out)
+            eq(p.warren("work", "--list", "--json").stdout.count(wid.encode()), 0)
+            eq(p.sh(f"git log -1 --format=%s warren/{wid}"), b"two\n")
+            p.sh(f"git add -A; {commit} -m more")
+
+
+@test
+def commits_of_other_branches_are_named():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.git()
+        commit = "git -c user.name=a -c user.email=a@b commit -q"
+        wid = p.work(f"git checkout -q -b feat; echo 2 >a; {commit} -am two; git checkout -q -")
+        for words, status in ((["accept", wid], 0), (["accept", wid, "--as-commits"], 125)):
+            out = p.warren(*words, status=status)
+            ok(f"warren work --resume {wid} -- git checkout feat".encode() in out.stderr, out)
+            eq(b"made no commits" in out.stderr, False, out)
+        p.warren("work", "--resume", wid, "-q", "--", "git", "checkout", "-q", "feat")
+        out = p.warren("accept", wid, "--as-commits")
+        eq(out.stdout.decode().splitlines()[0], f"1 new commit in branch warren/{wid}")
+        eq((out.stderr, p.sh(f"git log -1 --format=%s warren/{wid}")), (b"", b"two\n"))
+
+
+@test
 @needs_root
 def worktrees_and_submodules_are_accepted_like_other_projects():
     with project() as p:

@@ -46,10 +46,74 @@ TEST(commits_become_a_branch)
 	inside(w, "echo 4 >b; " GIT "commit -qam four; " GIT "repack -adq; " GIT
 		  "pack-refs --all; " GIT "prune-packed; " GIT "checkout -q --detach");
 	EQ(work_commits_accept(w, 0, &c, &err), 0);
-	EQ(c.n, 3);
+	EQ(c.n, 1);
 	OK(!c.from);
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
+	EQ(c.n, 0);
 	git("show warren/fix:b | grep -qx 4 && git fsck --strict 2>/dev/null");
 	end();
+}
+
+/* Run a script inside: what is said about the commits? "": there are none. */
+static void expect_left(const char *script, bool head, const char *others)
+{
+	AUTO_WORK struct work *w = prepare("fix");
+	AUTO_COMMITS struct work_commits c = { 0 };
+	AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
+	struct buf text AUTO_BUF = BUF_INIT(4096);
+	int r;
+
+	/* What the user has, also since then, is not new. */
+	git("tag old && git branch other");
+	inside(w, "set -e; %s", script);
+	git("commit -q --allow-empty -m mine");
+	EQ(work_commits_left(w, &left, &err), 0);
+	EQ(left.head, head);
+	EQ(left.any, head || others[0]);
+	EQ(left.others != NULL, others[0] != 0);
+	if (left.others)
+		work_commits_left_text(&left, "ID", &text);
+	buf_add(&text, "", 1);
+	if (strncmp(text.data, others, strlen(others)) != 0)
+		TAP_FAIL("%s: %s", script, text.data);
+	r = work_commits_accept(w, 0, &c, &err);
+	EQ(r, head ? 0 : -ENOENT);
+	OK(head || !others[0] || strstr(err.msg, "the "));
+	OK(head || others[0] || strstr(err.msg, "made no commits"));
+	work_commits_left_done(&left);
+	EQ(work_commits_left(w, &left, &err), 0);
+	OK(!left.head);
+	end();
+}
+
+TEST(commits_that_are_not_checked_out_are_named)
+{
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	/* Controls. */
+	expect_left("touch .git/index x; " GIT "add x; " GIT "branch same; " GIT
+		    "pack-refs --all",
+		    false, "");
+	expect_left("touch x; " GIT "add x; " GIT "commit -qm two", true, "");
+	expect_left(
+		GIT "checkout -q -b feat; " GIT "commit -q --allow-empty -m two; " GIT
+		    "checkout -q main",
+		false,
+		"the branch 'feat' (to get it, first: warren work --resume ID -- git checkout feat)");
+	expect_left(GIT "checkout -q -b feat; " GIT "commit -q --allow-empty -m two; " GIT
+			"checkout -q main; " GIT "gc -q",
+		    false, "the branch 'feat'");
+	expect_left(
+		"echo 2 >a; " GIT "stash -q", false,
+		"the stash (to get it, first: warren work --resume ID -- git stash pop)");
+	expect_left(GIT "checkout -q --detach; " GIT
+			"commit -q --allow-empty -m two; " GIT "tag -a -m x v1; " GIT
+			"checkout -q main",
+		    false, "the tag 'v1'");
+	expect_left(
+		GIT "checkout -q -b 'a;b'; " GIT "commit -q --allow-empty -m two; " GIT
+		    "checkout -q -b feat; " GIT "commit -q --allow-empty -m three",
+		true,
+		"the branch 'a;b' (to get it, first: warren work --resume ID -- git checkout BRANCH)");
 }
 
 TEST(a_branch_does_not_lose_commits)

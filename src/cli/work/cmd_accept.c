@@ -174,12 +174,29 @@ static int accept_commits(const struct command *cmd, struct work *w,
 		json_close(&j, '}');
 		buf_puts(&out, "\n");
 	} else if (!o->quiet) {
-		buf_printf(&out, "%zu new %s in branch ", commits.n,
-			   commits.n == 1 ? "commit" : "commits");
+		if (commits.n)
+			buf_printf(&out, "%zu new %s in branch ", commits.n,
+				   commits.n == 1 ? "commit" : "commits");
+		else
+			buf_puts(&out, "nothing is new: all commits are in branch ");
 		show_path(commits.branch, &out);
 		buf_puts(&out, "\n");
 	}
 	return message_print(cmd->name, &out);
+}
+
+/* Other branches may have commits; or nothing is left, and the work ends. */
+static void accept_commits_end(struct decide *d)
+{
+	AUTO_CHANGES struct changes left = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (!d->quiet && !d->json)
+		decide_print_commits(d);
+	if (changes_list(d->work, 0, &left, &ignored) == 0 &&
+	    decide_is_settled(d->work, &left))
+		decide_finish(d);
+	d->work = work_close(d->work);
 }
 
 /* Accept the changes that are wanted and that the options permit. */
@@ -253,13 +270,19 @@ static int cmd_accept(int argc, char **argv)
 	status = decide_open(&work_accept, words, &o, &w);
 	if (status)
 		return status;
-	if (o.as_commits)
-		return accept_commits(&work_accept, w, &o);
+	d.json = o.json;
+	d.quiet = o.quiet;
+	if (o.as_commits) {
+		status = accept_commits(&work_accept, w, &o);
+		d.work = TAKE_PTR(w);
+		if (status == 0)
+			accept_commits_end(&d);
+		d.work = work_close(d.work);
+		return status;
+	}
 	d.options = (struct accept_options){ .allow = o.allow,
 					     .ignored = o.ignored,
 					     .conflicts = o.conflicts };
-	d.json = o.json;
-	d.quiet = o.quiet;
 	d.hunks = o.hunks;
 	d.work = TAKE_PTR(w);
 	return decide_close(&d, o.hunks ? decide_choose(&work_accept, &d, &o.wanted, true)

@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/work/show.h"
+#include "work/commits.h"
 
 enum {
 	REPORT_MAX = 64 << 20,
@@ -28,6 +29,30 @@ static bool decide_is_covered(const struct changes *changes, const struct change
 			return true;
 	}
 	return false;
+}
+
+void decide_check_commits(struct work *w, struct decide_left *left)
+{
+	AUTO_COMMITS_LEFT struct work_commits_left commits = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
+
+	if (left->repository && work_commits_left(w, &commits, &ignored) == 0)
+		left->repository = commits.any;
+}
+
+bool decide_is_settled(struct work *w, const struct changes *changes)
+{
+	struct decide_left left = { .repository = true };
+
+	if (changes->n_skipped || changes->n > 1)
+		return false;
+	if (changes->n == 0)
+		return true;
+	if (strcmp(changes->v[0].path, ".git") != 0 || !changes->v[0].tree ||
+	    !changes->v[0].old_mode)
+		return false;
+	decide_check_commits(w, &left);
+	return !left.repository;
 }
 
 int decide_all(const struct changes *changes, const struct accept_options *o,
@@ -110,6 +135,24 @@ static void decide_print_guard(const struct decide *d, enum change_guard guard)
 	decide_suggest(d, text, option);
 }
 
+void decide_print_commits(const struct decide *d)
+{
+	AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_BUF struct buf text = BUF_INIT(1 << 14);
+
+	if (work_commits_left(d->work, &left, &err) < 0 || left.head)
+		message_say(d->command,
+			    "the repository changed; to get its commits as a branch: "
+			    "warren accept %s --as-commits",
+			    d->work->id);
+	if (!left.others)
+		return;
+	work_commits_left_text(&left, d->work->id, &text);
+	message_say(d->command, "the sandbox%s made commits in %s",
+		    left.head ? " also" : "", text.data ? text.data : "other branches");
+}
+
 void decide_print_left(struct decide *d, const struct decide_left *left)
 {
 	struct warren_error ignored = WARREN_ERROR_INIT;
@@ -130,10 +173,7 @@ void decide_print_left(struct decide *d, const struct decide_left *left)
 	if (left->guards & GUARD_DEVICE)
 		message_say(d->command, "%s", change_guard_reason(GUARD_DEVICE));
 	if (left->repository)
-		message_say(d->command,
-			    "the repository changed; to get its commits as a branch: "
-			    "warren accept %s --as-commits",
-			    d->work->id);
+		decide_print_commits(d);
 	if (left->linked)
 		message_say(d->command,
 			    "a new worktree or submodule is not accepted, because its "
@@ -310,6 +350,8 @@ void decide_finish(struct decide *d)
 	AUTO_CHANGES struct changes left = { 0 };
 	int r = changes_list(d->work, 0, &left, &err);
 
+	if (r == 0 && decide_is_settled(d->work, &left))
+		changes_done(&left);
 	d->done.listed = r == 0;
 	d->done.remaining = left.n;
 	if (r < 0) {

@@ -17,7 +17,7 @@ struct decide_left {
 	size_t moved;                   /* of them, files that were not ignored before */
 	size_t guarded;                 /* needs a permission; or can never be accepted */
 	unsigned guards;                /* these permissions */
-	bool repository;                /* the repository (".git") changed */
+	bool repository;                /* the repository (".git") has new commits */
 	bool linked;                    /* parts of a new worktree or submodule */
 	enum changes_patterns patterns; /* which decided what is ignored */
 };
@@ -53,6 +53,13 @@ struct decide {
 	struct decide_left left;    /* what was not even tried */
 	struct decide_done done;
 };
+
+/* Is nothing left but a repository whose commits the user has? */
+bool decide_is_settled(struct work *w, const struct changes *changes);
+/* The repository changed: are there commits that the user does not have? */
+void decide_check_commits(struct work *w, struct decide_left *left);
+/* Say how to get them. */
+void decide_print_commits(const struct decide *d);
 
 /* What decide_find() found. Items refer to it. */
 struct decide_found {

@@ -71,8 +71,11 @@ static int decide_find_paths(struct work *w, const struct decide_wanted *wanted,
 				   &f->changes, err);
 	if (r < 0)
 		return r;
-	return o ? decide_all(&f->changes, o, &f->items, &f->left, err)
-		 : decide_find_all(f, err);
+	if (!o)
+		return decide_find_all(f, err);
+	r = decide_all(&f->changes, o, &f->items, &f->left, err);
+	decide_check_commits(w, &f->left);
+	return r;
 }
 
 static int decide_find_patch(struct work *w, const struct input *patch,
