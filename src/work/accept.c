@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "os/tree_remove.h"
@@ -219,9 +220,29 @@ static int accept_plan_all(struct accept *a, const struct accept_item *items, si
 		       : accept_expand(a->w, items, n, set_id, accept_one_item, a, err);
 }
 
-int accept_changes(struct work *w, const struct accept_item *items, size_t n,
-		   const struct accept_options *o, struct accept_result *ret,
-		   struct warren_error *err)
+/* How long an accept waits for that of another work on the same project. */
+#define ACCEPT_TRIES   200
+#define ACCEPT_WAIT_US 50000
+
+/*
+ * Two accepts at the same time would each notice that the files are no longer what they
+ * were, and be undone. So the second one waits. Any process that can read the directory
+ * could lock it; after some seconds, or if the filesystem has no locks, go on: then the
+ * worst is that nothing is accepted.
+ */
+static void accept_wait(const struct work *w)
+{
+	for (int tries = 0; tries < ACCEPT_TRIES; tries++) {
+		if (flock(w->project_fd, LOCK_EX | LOCK_NB) == 0 ||
+		    (errno != EWOULDBLOCK && errno != EINTR))
+			return;
+		(void)usleep(ACCEPT_WAIT_US);
+	}
+}
+
+static int accept_locked(struct work *w, const struct accept_item *items, size_t n,
+			 const struct accept_options *o, struct accept_result *ret,
+			 struct warren_error *err)
 {
 	struct accept a CLEANUP(accept_done) = {
 		.w = w,
@@ -263,6 +284,22 @@ int accept_changes(struct work *w, const struct accept_item *items, size_t n,
 	/* Without the originals, a later merge is a conflict. */
 	r = base_keep(w, &ignored);
 	return r < 0 ? 0 : r;
+}
+
+int accept_changes(struct work *w, const struct accept_item *items, size_t n,
+		   const struct accept_options *o, struct accept_result *ret,
+		   struct warren_error *err)
+{
+	int r;
+
+	*ret = (struct accept_result){ 0 };
+	r = work_project(w, err);
+	if (r < 0)
+		return r;
+	accept_wait(w);
+	r = accept_locked(w, items, n, o, ret, err);
+	(void)flock(w->project_fd, LOCK_UN);
+	return r;
 }
 
 /* ------------------------------------------------------------------------ reject */

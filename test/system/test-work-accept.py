@@ -587,5 +587,28 @@ def a_full_disk_during_the_run_loses_nothing():
             umount()
 
 
+@test
+@needs_root
+def an_accept_waits_for_that_of_another_work():
+    with project() as p:
+        for i in range(150):
+            p.put(f"f{i}", b"".join(b"%d\n" % n for n in range(30)))
+        for name, line in (("one", 5), ("two", 25)):
+            p.work(f"sed -i 's/^{line}$/{name}/' f*", name=name)
+        before = [subprocess.Popen([WARREN, "accept", name], env=p.env, cwd=p.path, stdout=subprocess.DEVNULL,  # pylint: disable=consider-using-with
+                                   stderr=subprocess.PIPE) for name in ("one", "two")]
+        errors = [x.communicate(timeout=60)[1] for x in before]
+        eq(([x.returncode for x in before], errors), ([0, 0], [b"", b""]))
+        ok(all(b"one\n" in p.get(f"f{i}") and b"two\n" in p.get(f"f{i}") for i in range(150)), "both are in all files")
+        # Any process can lock the directory, but an accept waits only for some seconds.
+        p.work("echo 2 >f1", name="three")
+        with subprocess.Popen(["flock", p.path, "sleep", "100"]) as other:
+            start = time.monotonic()
+            p.warren("accept", "three")
+            other.kill()
+        ok(5 < time.monotonic() - start < 60, "a control: the lock is the one that it waits for")
+        eq(p.get("f1"), b"2\n")
+
+
 if __name__ == "__main__":
     sys.exit(run_tests())
