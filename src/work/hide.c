@@ -222,10 +222,15 @@ static int hide_copy(struct work *w, struct warren_error *err)
 	to = beneath_dir(w->dir_fd, "copy", O_RDONLY);
 	if (to < 0)
 		return error_errno(err, -to, "open the copy of the project");
-	return tree_copy(w->project_fd, to, &c, err) < 0
-		       ? error_wrap(err, "copy the project '%s'", w->project)
-	       : to >= 0 ? TAKE_FD(to)
-			 : -EIO;
+	if (tree_copy(w->project_fd, to, &c, err) == 0)
+		return TAKE_FD(to);
+	/* Hidden files are copied, too, before they are removed from the copy. */
+	if (err->code == EACCES)
+		return error_wrap(err,
+				  "the mode 'copy' needs a project that you can read: "
+				  "make this readable (chmod u+r), move it out of "
+				  "the project, or use --mode overlay");
+	return error_wrap(err, "copy the project '%s'", w->project);
 }
 
 static int hide_in_copy(int copy, const char *path)

@@ -360,7 +360,7 @@ def the_work_is_found_or_the_error_says_why():
         ok(one.encode() in several and b"name one of them" in several, several)
         p.env["WARREN_HOST"] = "unix:/nonexistent/socket"
         service = p.warren("diff", "no-such-work", status=125).stderr
-        ok(b"no service at unix:/nonexistent/socket" in service, service)
+        ok(b"there is no work 'no-such-work': no service at unix:/nonexistent/socket" in service, service)
         both = p.warren("diff", "--stat", "--json", status=125).stderr
         ok(b"--stat" in both and b"--json" in both, both)
 

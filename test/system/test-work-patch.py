@@ -200,8 +200,9 @@ def what_is_not_a_change_of_the_work_is_refused_as_a_whole():
                 (re.sub(rb"literal 2560\n.*", b"", data, flags=re.S).replace(b"literal 3\n", b"literal 4\n"), b"the patch is not valid"),
                 (file1, b"the patch contains only half of that"), (file2, b"the patch contains only half of that"),
                 (file1 + file2 + file2, b"the file is in the patch twice"),
-                (b"@@ -1 +1 @@\n-x\n+y\n", b"the patch is empty"), (b"", b"the patch is empty")):
-            for text in (bad, good + bad) if b"is empty" not in why else (bad,):
+                (b"@@ -1 +1 @@\n-x\n+y\n", b"the patch cannot be read: it has no file"),
+                (b"garbage\n", b"the patch cannot be read: it has no file"), (b"", b"the patch is empty")):
+            for text in (bad, good + bad) if b"is empty" not in why and b"cannot be read" not in why else (bad,):
                 refused(p, wid, text, why)
         refused(p, wid, good + other % ((b"a.c",) * 4), b"is not one of the hunks", verb="reject")
         p.warren("accept", wid, "--patch", "-", data=good)

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -52,6 +53,37 @@ def a_work_is_removed_with_its_changes(u):
     eq((u.works(), os.listdir(u.project)), ([], []))
     u.work("true", options=["--keep"])
     eq(len(u.works()), 1, "kept, even without changes")
+
+
+@each_user
+def an_image_with_a_group_that_has_no_id_is_named(u):
+    image = tempfile.mkdtemp(prefix="warren-test-")
+    try:
+        os.chmod(image, 0o755)
+        os.mkdir(f"{image}/mine")
+        owner = UID if u.other else 0
+        for path in (image, f"{image}/mine"):
+            os.chown(path, owner, owner)
+        ok(b"mount point" not in u.work("no-such-tool", options=["--image", f"dir:{image}", "-w", "/mine/p"], status=127).stderr, "a control")
+        if u.other:
+            os.chown(f"{image}/mine", owner, 0)
+            p = u.work("no-such-tool", options=["--image", f"dir:{image}", "-w", "/mine/p"], status=125)
+            ok(b"the group of the directory in the image has no id in the sandbox" in p.stderr, f"{p}")
+    finally:
+        shutil.rmtree(image)
+
+
+@each_user
+def changes_that_cannot_be_accepted_are_kept(u):
+    spill(f"{u.project}/a", "1\n")
+    if u.other:
+        os.chmod(u.project, 0o555)
+        p = u.work("sh", "-c", "echo 2 >a", options=["--sync"], status=125)
+        eq((slurp(f"{u.project}/a"), p.stderr.count(b"the changes are kept in work"), p.stderr.count(b"the changes are kept")),
+           ("1\n", 1, 1), f"{p}")
+        os.chmod(u.project, 0o755)
+    u.work("sh", "-c", "echo 2 >a", options=["--sync"])
+    eq(slurp(f"{u.project}/a"), "2\n", "a control")
 
 
 @each_user
@@ -145,6 +177,10 @@ def a_command_that_only_the_machine_has_is_explained(u):
         ok(f"this machine has '{name}' in '{home}/.local/bin', which the sandbox does not see" in said, said)
         # It works with exactly these options.
         eq(u.work(name, options=said.split(" show it with ")[1].split()).stdout, b"ran\n", said)
+    os.makedirs(f"{u.dir}/image/bin")
+    shutil.copy("/bin/true", f"{u.dir}/image/bin/true")
+    p = u.work("tool", options=["--image", f"dir:{u.dir}/image"], status=127)
+    ok(b"'tool'" in p.stderr and b"this machine has" not in p.stderr, f"another image: {p}")
     p = u.work("alone", status=127)
     ok(b"copy it to a directory for programs" in p.stderr and b" -v /" not in p.stderr, f"{p}")
     for name in ("no-such-command", f"{u.project}/x"):
@@ -333,7 +369,15 @@ def a_copy_is_independent_of_the_project(u):
        b"a 644 regular file 0\nempty 755 directory 0\nlink 777 symbolic link 0\nrun 755 regular file 0\n")
     eq(slurp(f"{u.project}/a"), "1\n")
     spill(f"{u.project}/a", "other\n")
+    spill(f"{u.project}/new", "new\n")
     eq(u.work("cat", "a", "link", options=["--resume", u.works()[0]]).stdout.splitlines()[0], b"2")
+    eq(u.work("ls", options=["--resume", u.works()[0]]).stdout, b"a\nempty\nlink\nrun\n", "the copy has no newer files")
+    if u.other:
+        os.chmod(f"{u.project}/new", 0)
+        p = u.work("true", options=["--mode", "copy"], status=125)
+        ok(b"make this readable (chmod u+r), move it out of the project" in p.stderr and b"'new': Permission denied" in p.stderr, f"{p}")
+        os.chmod(f"{u.project}/new", 0o400)
+    eq(u.work("cat", "new", options=["--mode", "copy"]).stdout, b"new\n", "a control")
 
 
 @each_user

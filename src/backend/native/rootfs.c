@@ -628,6 +628,15 @@ static int make_target_failed(const char *part, struct warren_error *err)
 			       "; choose a path outside of this directory, such as "
 			       "/mnt/NAME");
 	}
+	/* The kernel creates nothing in a directory whose owner or group has no id. */
+	if (code == EOVERFLOW) {
+		size_t n = strlen(err->msg);
+
+		(void)snprintf(err->msg + n, sizeof(err->msg) - n,
+			       "; the owner or the group of the directory in the image "
+			       "has no id in the sandbox: create the mount point in the "
+			       "image, or change the owner and the group");
+	}
 	return -code;
 }
 

@@ -430,6 +430,13 @@ static void work_job_forget_identity(struct work_job *job)
 	job->identity = NULL;
 }
 
+static bool work_job_is_host(const struct work_job *job)
+{
+	const char *image = job->options.run.image;
+
+	return !image || strcmp(image, "host") == 0;
+}
+
 /* Run the command; *@ret_started: it was started, so there may be changes. */
 static int work_job_sandbox(struct work_job *job, bool *ret_started)
 {
@@ -456,7 +463,8 @@ static int work_job_sandbox(struct work_job *job, bool *ret_started)
 	if (work_sandbox_exec(sb, &(struct work_exec){ .argv = job->argv, .output = -1 },
 			      &result, &err) < 0) {
 		status = work_job_fail(&err, result_exec_status(err.code));
-		if (err.code == ENOENT)
+		/* Other images have programs of their own in such directories. */
+		if (err.code == ENOENT && work_job_is_host(job))
 			work_missing_say(job->argv[0], job->project);
 	} else {
 		*ret_started = true;

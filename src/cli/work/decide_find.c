@@ -89,6 +89,12 @@ static int decide_find_patch(struct work *w, const struct input *patch,
 	if (r == 0 &&
 	    patches_parse(TEXT(f->patch.data, f->patch.len), &f->patches, err) < 0)
 		r = error_wrap(err, "the patch is not valid");
+	if (r == 0 && f->patch.len > 0 && f->patches.n == 0)
+		r = error_set(
+			err, EINVAL,
+			"the patch cannot be read: it has no file ('--- a/FILE' and "
+			"'+++ b/FILE'); 'warren diff --patch %s' makes one",
+			w->id);
 	if (r == 0)
 		r = changes_list(w, 0, &f->changes, err);
 	if (r == 0 && choose_patch_needs_more(&f->changes, &f->patches)) {

@@ -102,9 +102,7 @@ static int review_accept_all(struct review *v, struct warren_error *err)
 	if (items.n)
 		status = decide_accept(&v->d, &items);
 	if (status == STATUS_FAILED)
-		return error_set(err, EIO,
-				 "the changes are kept, because not all of "
-				 "them could be accepted");
+		return error_set(err, EIO, "not all of them could be accepted");
 	left.repository = v->commits;
 	decide_print_left(&v->d, &left);
 	return status;
@@ -120,9 +118,7 @@ static int review_reject_all(struct review *v, struct warren_error *err)
 	for (; items.n < v->changes.n; items.n++)
 		items.v[items.n].change = &v->changes.v[items.n];
 	return decide_reject(&v->d, &items)
-		       ? error_set(err, EIO,
-				   "the changes are kept, because not all of "
-				   "them could be rejected")
+		       ? error_set(err, EIO, "not all of them could be rejected")
 		       : 0;
 }
 
