@@ -92,6 +92,7 @@ static const char *const hide_default_patterns[] = {
 	"auth.json",
 	/* What Google calls the file of a service account: after the project, and an id.
 	 */
+	/* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one pattern */
 	"*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
 	"[0-9a-f][0-9a-f].json",
 	"kubeconfig*",

@@ -248,7 +248,7 @@ int upper_part_copy(struct work *w, const struct op *op)
 {
 	struct copy_dirs d CLEANUP(copy_close) = { changes_upper(w), changes_lower(w) };
 	AUTO_FREE char *copy = strdup(op->path);
-	const char *name;
+	const char *name = copy;
 	struct stat st;
 	int r = copy ? 0 : -ENOMEM;
 
