@@ -371,6 +371,11 @@ static int reject_one_item(void *ctx, const struct accept_item *item,
 		r = upper_restore_mode(w, item->change->path);
 		if (r < 0)
 			(void)error_errno(err, -r, "reject '%s'", item->change->path);
+	} else if (item->change->kind == CHANGE_ADDED && !item->change->tree &&
+		   S_ISDIR(item->change->new_mode)) {
+		r = upper_restore_new_dir(w, item->change->path);
+		if (r < 0)
+			(void)error_errno(err, -r, "reject '%s'", item->change->path);
 	} else {
 		/* In between, there are both: nothing is lost. */
 		r = item->change->from ? upper_restore(w, item->change->from) : 0;

@@ -125,6 +125,11 @@ int upper_drop(struct work *w, const struct op *op);
 int upper_show_below(int upper, int lower);
 /* The same for a change that is discarded: the sandbox sees the project's file again. */
 int upper_restore(struct work *w, const char *path);
+/*
+ * A new directory is discarded: it is removed, or, if it has other changes, keeps no mode
+ * that others could use.
+ */
+int upper_restore_new_dir(struct work *w, const char *path);
 /* The sandbox's directory at @path gets the mode of the project's. */
 int upper_restore_mode(struct work *w, const char *path);
 /* Does the sandbox see a directory at @path? */

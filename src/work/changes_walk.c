@@ -350,7 +350,21 @@ static mode_t search_inherit(const struct walk_dirs *d, const struct stat *old)
 	return old ? old->st_mode & S_ISGID : d->inherit;
 }
 
-/* Walk through a directory of one or more sides; it is listed itself if it is empty. */
+/*
+ * Is it a new directory with a mode that files in it do not show: others could write to
+ * it, or it has a set-id bit that it does not get anyway?
+ */
+static bool search_has_odd_mode(const struct walk_names *e, const struct stat *old,
+				const struct stat *new)
+{
+	return new && !old && !e->replaces &&
+	       (new->st_mode &(S_IWOTH | (MODE_SET_ID & ~e->inherit)));
+}
+
+/*
+ * Walk through a directory of one or more sides; it is listed itself if it is empty, or
+ * has an unusual mode.
+ */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as CHANGES_DEPTH_MAX */
 static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
 			 const struct walk_names *e)
@@ -401,6 +415,9 @@ static int search_subdir(struct changes_walk *k, const struct walk_dirs *d,
 	k->tracked = tracked;
 	if (r == 0 && n == 0 && !(old && new) && !e->replaces)
 		r = changes_found(k, new ? CHANGE_ADDED : CHANGE_REMOVED, e, e->guard);
+	else if (r == 0 && !listed && !search_collapsed(k) &&
+		 search_has_odd_mode(e, old, new))
+		r = changes_found(k, CHANGE_ADDED, e, e->guard);
 	if (r == 0 && old && new && !search_collapsed(k))
 		r = search_note_mode(k, e);
 	/* If it is listed as one change, that has the mode, too. */

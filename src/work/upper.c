@@ -381,6 +381,42 @@ int upper_restore(struct work *w, const char *path)
 	return r;
 }
 
+/* Has the sandbox anything in the directory? 1, 0 or -errno. */
+static int upper_has_entries(int dir)
+{
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	const struct dir_entry *e;
+	struct stat st;
+	int r;
+
+	if (!reader)
+		return -ENOMEM;
+	reader->fd = dir;
+	while ((r = dir_next(reader, &e)) > 0)
+		if (fstatat(dir, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !stat_is_whiteout(&st))
+			return 1;
+	return r;
+}
+
+int upper_restore_new_dir(struct work *w, const char *path)
+{
+	AUTO_CLOSE int upper = changes_upper(w), dir = -1;
+	struct stat st;
+	int r;
+
+	dir = upper < 0 ? upper : beneath_dir(upper, path, O_RDONLY);
+	r = dir < 0 ? dir : upper_has_entries(dir);
+	if (r == -ENOENT || r == -ENOTDIR)
+		return 0;
+	if (r <= 0)
+		return r < 0 ? r : upper_restore(w, path);
+	if (fstat(dir, &st) < 0)
+		return -errno;
+	return fchmod(dir, st.st_mode & 07777 & ~(S_IWOTH | MODE_SET_ID)) < 0 ? -errno
+									      : 0;
+}
+
 int upper_restore_mode(struct work *w, const char *path)
 {
 	AUTO_CLOSE int upper = changes_upper(w), lower = changes_lower(w), dir = -1;

@@ -347,6 +347,31 @@ def works_are_listed_and_removed():
 
 @test
 @needs_root
+def new_directories_with_an_unusual_mode_have_a_row():
+    script = "mkdir plain; touch plain/f; mkdir -m 0777 open open/sub; touch open/sub/f; mkdir -m 2755 group; touch group/f"
+    rows = [(b"group", "042755"), (b"open", "040777"), (b"open/sub", "040777")]
+    with project() as p:
+        p.put("a", b"1\n")
+        wid = p.work(script)
+        changes = {c["path"]: c for c in json.loads(p.warren("diff", wid, "--json").stdout)["changes"]}
+        eq(sorted(changes), ["group", "group/f", "open", "open/sub", "open/sub/f", "plain/f"], "a control: 'plain' has no row")
+        eq([changes[n.decode()]["new_mode"] for n, _ in rows], [m for _, m in rows])
+        stat = p.warren("diff", wid, "--stat").stdout
+        ok(b"2755" in stat and stat.count(b"mode 0777") == 2, stat)
+        p.warren("accept", wid)
+        eq([oct(os.stat(f"{p.path}/{n}").st_mode & 0o7777) for n in ("open", "open/sub", "group")], ["0o777", "0o777", "0o755"])
+        p.warren("accept", wid, "--allow", "set-id")
+        eq((os.stat(f"{p.path}/group").st_mode & 0o7777, p.works()), (0o2755, []))
+    with project() as p:
+        p.put("a", b"1\n")
+        wid = p.work(script)
+        p.warren("accept", wid, "plain")
+        p.warren("reject", wid)
+        eq((sorted(os.listdir(p.path)), p.works()), (["a", "plain"], []), "all is discarded")
+
+
+@test
+@needs_root
 def the_work_is_found_or_the_error_says_why():
     with project() as p:
         p.put("sub/a", b"1\n")

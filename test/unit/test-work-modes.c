@@ -122,7 +122,7 @@ TEST(set_id_bits_that_are_not_allowed_stay_a_change)
 	EQ(changes_list(w, 0, &c, &err), 0);
 	for (size_t i = 0; i < c.n; i++)
 		EQ(!!(c.v[i].guard & GUARD_SETID),
-		   wanted("set a wrote d/new to", c.v[i].path));
+		   wanted("set a wrote d/new d/full to", c.v[i].path));
 	EQ(accept_paths(w, NULL), 0);
 	EQ(mode_of("p/set"), 0755);
 	EQ(mode_of("p/a"), 0755);
