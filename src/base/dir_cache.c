@@ -22,8 +22,8 @@
 #include "base/fd.h"
 #include "base/macro.h"
 
-#define CACHE_MAX  (16U << 20)
-#define CACHE_DIRS 100000
+#define CACHE_MAX  (64U << 20)
+#define CACHE_DIRS 400000
 /* ns: more than the resolution of times of files, if these have nanoseconds or not */
 #define CACHE_RECENT  50000000U
 #define CACHE_COARSE  2000000000U

@@ -103,7 +103,8 @@ static int ignore_above_begin(struct ignore_filter *f)
 int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop)
 {
 	AUTO_STRV char **repositories = NULL;
-	int r = hide_repositories_read(w, &repositories);
+	bool more = false;
+	int r = hide_repositories_read(w, &repositories, &more);
 
 	*f = (struct ignore_filter){ .w = w,
 				     .theirs = IGNORE_THEIRS_MAX,
@@ -111,6 +112,8 @@ int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop)
 				     .drop = drop,
 				     .n = 1 };
 	r = r < 0 ? r : git_named_read(w->project, repositories, &f->named);
+	/* The configuration of a repository that was not found may name any file. */
+	f->named.unclear |= more;
 	if (r == 0)
 		r = git_top(w->project, &f->top);
 	if (r > 0) {

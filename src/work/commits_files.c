@@ -347,6 +347,7 @@ static int commit_file_begin(struct commit_file_check *f, unsigned flags,
 			     struct warren_error *err)
 {
 	AUTO_STRV char **repositories = NULL;
+	bool more = false;
 	int r = 0;
 
 	if (!(flags & COMMITS_HIDDEN)) {
@@ -356,9 +357,11 @@ static int commit_file_begin(struct commit_file_check *f, unsigned flags,
 	}
 	f->git = !(flags & COMMITS_GIT);
 	if (f->git)
-		r = hide_repositories_read(f->w, &repositories);
+		r = hide_repositories_read(f->w, &repositories, &more);
 	if (f->git && r == 0)
 		r = git_named_read(f->w->project, repositories, &f->named);
+	/* The configuration of a repository that was not found may name any file. */
+	f->named.unclear |= more;
 	return r < 0 ? error_errno(err, -r, "read the configuration of git") : 0;
 }
 

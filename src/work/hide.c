@@ -23,6 +23,7 @@
 #define HIDE_REPOSITORIES      "repositories"
 #define HIDE_REPOSITORIES_MAX  ((size_t)4096)
 #define HIDE_REPOSITORIES_SIZE (HIDE_REPOSITORIES_MAX * PATH_MAX)
+#define HIDE_CLOSED            "/" /* first in it: there may be more repositories */
 /* Files in the directory of all works: what is remembered of a project, for 30
  * days. */
 #define HIDE_MEMORY     ".scan-"
@@ -44,6 +45,8 @@ void work_hidden_done(struct work_hidden *h)
 	hide_forget(&h->shared, &h->n_shared);
 	hide_forget(&h->repositories, &h->n_repositories);
 	hide_forget(&h->links, &h->n_links);
+	hide_forget(&h->closed, &h->n_closed);
+	hide_forget(&h->indexed, &h->n_indexed);
 }
 
 /* ------------------------------------------------------------------- the layer
@@ -392,6 +395,7 @@ static int hide_named(const struct work *w, const char *const *patterns,
 	r = r < 0 ? r : hide_targets(w, patterns, h);
 	hide_unique(h->paths, &h->n);
 	hide_paths_drop(h);
+	hide_unique(h->closed, &h->n_closed);
 	r = r < 0 ? r : hide_links(w->project_fd, patterns, h);
 	hide_unique(h->paths, &h->n);
 	hide_unique(h->cleaned, &h->n_cleaned);
@@ -404,6 +408,8 @@ static int hide_repositories_write(const struct work *w, const struct work_hidde
 {
 	struct buf list AUTO_BUF = BUF_INIT(HIDE_REPOSITORIES_SIZE);
 
+	if (h->n_closed > 0)
+		buf_add(&list, HIDE_CLOSED, sizeof(HIDE_CLOSED));
 	for (size_t i = 0; i < h->n_repositories && i < HIDE_REPOSITORIES_MAX; i++)
 		buf_add(&list, h->repositories[i], strlen(h->repositories[i]) + 1);
 	/* More than that are unclear to the search in any case. */
@@ -411,7 +417,7 @@ static int hide_repositories_write(const struct work *w, const struct work_hidde
 				 list.len, false);
 }
 
-int hide_repositories_read(const struct work *w, char ***ret)
+int hide_repositories_read(const struct work *w, char ***ret, bool *ret_more)
 {
 	AUTO_STRV char **list = NULL;
 	AUTO_FREE char *text = NULL;
@@ -422,11 +428,52 @@ int hide_repositories_read(const struct work *w, char ***ret)
 	/* A work of an earlier version has no list. */
 	if (r == -ENOENT)
 		r = 0;
-	for (size_t at = 0; r == 0 && at < n; at += strlen(text + at) + 1)
+	*ret_more = r == 0 && n > 0 && strcmp(text, HIDE_CLOSED) == 0;
+	for (size_t at = *ret_more ? sizeof(HIDE_CLOSED) : 0; r == 0 && at < n;
+	     at += strlen(text + at) + 1)
 		r = strv_add(&list, text + at);
 	if (r == 0)
 		*ret = TAKE_PTR(list);
 	return r;
+}
+
+/* Clean h->cleaned from @from on, and keep those that have changed. */
+static int hide_clean_from(const struct work *w, int to, size_t from,
+			   struct work_hidden *h, struct warren_error *err)
+{
+	size_t n = from;
+	int r = 0;
+
+	for (size_t i = from; i < h->n_cleaned; i++) {
+		if (r >= 0) {
+			r = hide_clean(to, w->project_fd, h->cleaned[i]);
+			if (r < 0)
+				(void)error_errno(err, -r, "hide the credentials in '%s'",
+						  h->cleaned[i]);
+		}
+		if (r > 0)
+			h->cleaned[n++] = h->cleaned[i];
+		else
+			free(h->cleaned[i]);
+	}
+	h->n_cleaned = n;
+	return r < 0 ? r : 0;
+}
+
+/* Write git's files without credentials, wherever else they have a name, too. */
+static int hide_clean_all(const struct work *w, int to, struct work_hidden *h,
+			  struct warren_error *err)
+{
+	size_t n;
+	int r = hide_clean_from(w, to, 0, h, err);
+
+	if (r < 0)
+		return r;
+	n = h->n_cleaned;
+	r = hide_links_cleaned(w->project_fd, h);
+	if (r < 0)
+		return error_errno(err, -r, "search for other names of git's files");
+	return hide_clean_from(w, to, n, h, err);
 }
 
 int work_hide(struct work *w, const char *const *patterns, struct work_hidden *ret,
@@ -434,7 +481,6 @@ int work_hide(struct work *w, const char *const *patterns, struct work_hidden *r
 {
 	AUTO_HIDDEN struct work_hidden h = { 0 };
 	AUTO_CLOSE int layer = beneath_dir(w->dir_fd, "hide", O_RDONLY), copy = -1;
-	size_t n = 0;
 	int r = hide_find(w, patterns, &h, err);
 
 	if (r < 0)
@@ -456,17 +502,9 @@ int work_hide(struct work *w, const char *const *patterns, struct work_hidden *r
 		if (r < 0)
 			return error_errno(err, -r, "hide '%s'", h.paths[i]);
 	}
-	for (size_t i = 0; i < h.n_cleaned; i++) {
-		r = hide_clean(copy < 0 ? layer : copy, w->project_fd, h.cleaned[i]);
-		if (r < 0)
-			return error_errno(err, -r, "hide the credentials in '%s'",
-					   h.cleaned[i]);
-		if (r > 0)
-			h.cleaned[n++] = h.cleaned[i];
-		else
-			free(h.cleaned[i]);
-	}
-	h.n_cleaned = n;
+	r = hide_clean_all(w, copy < 0 ? layer : copy, &h, err);
+	if (r < 0)
+		return r;
 	/* The files of a copy belong to the user. */
 	if (copy >= 0)
 		hide_forget(&h.shared, &h.n_shared);

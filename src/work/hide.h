@@ -18,10 +18,10 @@
  * Other names of a hidden file, wherever they are, are hidden as well (hide_links.c), but
  * not those of files in a directory that is hidden.
  *
- * Files below node_modules and in git's object store are not searched: the former are
- * published packages, and what is in the latter cannot be hidden. A file with secrets
- * that was committed stays visible in the history. Files that the user creates later in
- * the project, while the sandbox runs, are visible.
+ * Git's object store is not searched, because what is in it cannot be hidden: a file with
+ * secrets that was committed, staged or stashed stays visible in git. A directory that
+ * the user cannot list or search is hidden as a whole: root inside could. Files that the
+ * user creates later in the project, while the sandbox runs, are visible.
  */
 #ifndef WORK_HIDE_H
 #define WORK_HIDE_H
@@ -39,6 +39,14 @@ struct work_hidden {
 	 */
 	char **shared;
 	size_t n_shared;
+	/*
+	 * Directories of .paths that the user cannot list or search, so nobody knows what
+	 * is in them.
+	 */
+	char **closed;
+	size_t n_closed;
+	char **indexed; /* hidden files that git's index has; not sorted */
+	size_t n_indexed;
 	char **links; /* with names that may be those of directories with secrets */
 	size_t n_links;
 	/* Directories of the project that have, or are, a repository; "": the project. */
@@ -61,8 +69,11 @@ bool hide_is_secret_dir(const char *path);
 int work_hide(struct work *w, const char *const *patterns, struct work_hidden *ret,
 	      struct warren_error *err) MUST_CHECK;
 void work_hidden_done(struct work_hidden *h);
-/* Get the list of repositories that work_hide() found; NULL: none. 0 or -errno. */
-int hide_repositories_read(const struct work *w, char ***ret) MUST_CHECK;
+/*
+ * Get the list of repositories that work_hide() found; NULL: none. *@ret_more: there may
+ * be more of them, in directories that it could not search. 0 or -errno.
+ */
+int hide_repositories_read(const struct work *w, char ***ret, bool *ret_more) MUST_CHECK;
 
 #define AUTO_HIDDEN CLEANUP(work_hidden_done)
 

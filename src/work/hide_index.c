@@ -23,7 +23,7 @@
 
 struct hide_index {
 	const struct work *w;
-	const struct work_hidden *h;
+	struct work_hidden *h;
 	int to;
 	char **done; /* git directories whose index was judged */
 	/* The repository: */
@@ -42,18 +42,23 @@ static bool hide_index_is_hidden(const void *context, const char *path)
 	const struct hide_index *j = context;
 	AUTO_FREE char *full = NULL;
 	size_t top = strlen(j->top);
+	bool found;
 
 	if (asprintf(&full, "%s%s", j->top, path) < 0)
 		return true;
-	for (char *end = full + top; end; *end++ = '/') {
+	for (char *end = full + top; end; end++) {
 		end = strchr(end, '/');
 		if (end)
 			*end = '\0';
-		if (bsearch(full, j->h->paths, j->h->n, sizeof(*j->h->paths),
-			    hide_index_compare))
+		found = bsearch(full, j->h->paths, j->h->n, sizeof(*j->h->paths),
+				hide_index_compare);
+		if (end)
+			*end = '/';
+		/* Only for a message: which one of them it is does not matter. */
+		if (found && hide_add(&j->h->indexed, &j->h->n_indexed, full) == 0)
 			return true;
-		if (!end)
-			break;
+		if (found || !end)
+			return found;
 	}
 	return false;
 }
@@ -114,6 +119,7 @@ static int hide_index_write(struct hide_index *j, const char *path)
 	struct buf out AUTO_BUF = BUF_INIT(2 * GIT_INDEX_MAX);
 	AUTO_FREE char *data = NULL;
 	struct stat st, own;
+	const size_t known = j->h->n_indexed;
 	size_t n;
 	int r = work_file_read_at(j->w->project_fd, path, GIT_INDEX_MAX, &data, &n);
 
@@ -128,6 +134,8 @@ static int hide_index_write(struct hide_index *j, const char *path)
 	for (size_t i = 0;
 	     (r == -EBADMSG || r == -EOPNOTSUPP) && i < ARRAY_SIZE(id_sizes); i++) {
 		out.len = 0;
+		while (j->h->n_indexed > known)
+			free(j->h->indexed[--j->h->n_indexed]);
 		r = git_index_join(j->w->project_fd, path, id_sizes[i], &data, &n);
 		if (r < 0)
 			continue;
@@ -157,7 +165,7 @@ static int hide_index_judge(struct hide_index *j, const char *path)
 	return hide_index_write(j, index);
 }
 
-int hide_indices(const struct work *w, int to, const struct work_hidden *h)
+int hide_indices(const struct work *w, int to, struct work_hidden *h)
 {
 	struct hide_index j = { .w = w, .h = h, .to = to };
 	int r = 0;

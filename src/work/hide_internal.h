@@ -22,10 +22,31 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 int hide_parse(struct gitignore *g, const char *const *patterns);
 int hide_add(char ***list, size_t *n, const char *path);
 
+/* --------------------------------------------------------------- hide_names.c */
+
+#define HIDE_PARTS_MAX 8
+#define HIDE_PART_SIZE 32
+
+/* How names begin and end that may match one of the patterns; to be zeroed first. */
+struct hide_names {
+	bool first[256][256], last[256][256];
+	bool dirs[256][256]; /* those of directories, which may be links */
+	char parts[HIDE_PARTS_MAX][HIDE_PART_SIZE];
+	size_t n_parts;
+	bool all;
+};
+
+void hide_names_note(struct hide_names *names, const struct gitignore *g);
+bool hide_names_may_match(const struct hide_names *names, const char *name);
+/* May it be a link to a directory that a pattern hides, or in which it hides files? */
+bool hide_names_may_be_dir(const struct hide_names *names, const char *name);
+
 /* --------------------------------------------------------------- hide_links.c */
 
 /* Add the other names of hidden files, except those that one of @patterns shows. */
 int hide_links(int project, const char *const *patterns, struct work_hidden *h);
+/* Add the other names of the files that are shown without credentials. */
+int hide_links_cleaned(int project, struct work_hidden *h);
 
 /* ------------------------------------------------------------ hide_targets.c */
 
@@ -51,9 +72,9 @@ int hide_layer_write(int layer, int project, const char *path, const struct buf 
 /*
  * Mark the hidden files, whose paths are sorted, in the indices of their repositories, so
  * that they do not look deleted to git. The indices are written to @to, the layer or the
- * copy.
+ * copy. Those that are there, committed or only staged, are added to h->indexed.
  */
-int hide_indices(const struct work *w, int to, const struct work_hidden *h);
+int hide_indices(const struct work *w, int to, struct work_hidden *h);
 
 /* Open the directory at @path of the layer, which is created like the project's. */
 int hide_layer_dir(int layer, int project, const char *path);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hide_links.c - hide the other names of hidden files: hard links
+ * hide_links.c - find the other names of hidden files, and of those that are shown
+ * without credentials: hard links
  *
  * The directories that are remembered have names, and no inodes, so all of them are read;
- * but only if a hidden file has another name, which is rare.
+ * but only if such a file has another name, which is rare.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,9 +22,10 @@
 struct hide_links {
 	int project;
 	struct work_hidden *found;
-	struct stat *v; /* of hidden files with more than one name */
+	struct stat *v; /* of the files with more than one name */
 	size_t n, n_paths;
 	const struct gitignore *asked;
+	bool cleaned; /* the names of files that are shown without credentials */
 };
 
 static bool links_has_path(const struct hide_links *l, const char *path)
@@ -57,6 +59,20 @@ static bool links_is_one(const struct hide_links *l, int dir, const char *name)
 static int links_dir(struct hide_links *l, int parent, const char *name, const char *path,
 		     unsigned depth);
 
+static int links_add(struct hide_links *l, const char *path)
+{
+	struct work_hidden *h = l->found;
+
+	if (!l->cleaned)
+		return gitignore_match(l->asked, path, false, NULL) == 0
+			       ? 0
+			       : hide_add(&h->paths, &h->n, path);
+	for (size_t i = 0; i < h->n_cleaned; i++)
+		if (strcmp(h->cleaned[i], path) == 0)
+			return 0;
+	return hide_add(&h->cleaned, &h->n_cleaned, path);
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as LINKS_DEPTH_MAX */
 static int links_entry(struct hide_links *l, int dir, const struct dir_entry *e,
 		       const char *above, unsigned depth)
@@ -73,9 +89,7 @@ static int links_entry(struct hide_links *l, int dir, const struct dir_entry *e,
 	if (links_has_path(l, path))
 		return 0;
 	if (links_is_one(l, dir, e->name))
-		return gitignore_match(l->asked, path, false, NULL) == 0
-			       ? 0
-			       : hide_add(&l->found->paths, &l->found->n, path);
+		return links_add(l, path);
 	return is_dir ? links_dir(l, dir, e->name, path, depth) : 0;
 }
 
@@ -92,7 +106,7 @@ static int links_dir(struct hide_links *l, int parent, const char *name, const c
 		return -ENOMEM;
 	if (depth > LINKS_DEPTH_MAX)
 		return -ELOOP;
-	/* What this user cannot read, the sandbox cannot either. */
+	/* What this user cannot list is hidden, or closed to the sandbox, too. */
 	if (dir < 0)
 		return dir == -EMFILE || dir == -ENFILE || dir == -ENOMEM ? dir : 0;
 	reader->fd = dir;
@@ -101,29 +115,45 @@ static int links_dir(struct hide_links *l, int parent, const char *name, const c
 	return r < 0 ? r : 0;
 }
 
-int hide_links(int project, const char *const *patterns, struct work_hidden *h)
+/* Add the other names of the files @paths. */
+static int links_search(struct hide_links *l, char *const *paths, size_t n,
+			const char *const *patterns)
 {
 	struct gitignore asked = { 0 };
-	struct hide_links l = {
-		.project = project, .found = h, .n_paths = h->n, .asked = &asked
-	};
 	int r = 0;
 
-	l.v = calloc(h->n + 1, sizeof(*l.v));
-	if (!l.v)
+	l->v = calloc(n + 1, sizeof(*l->v));
+	if (!l->v)
 		return -ENOMEM;
-	for (size_t i = 0; i < h->n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct stat st;
 
-		if (beneath_stat(project, h->paths[i], &st) == 0 && S_ISREG(st.st_mode) &&
+		if (beneath_stat(l->project, paths[i], &st) == 0 && S_ISREG(st.st_mode) &&
 		    st.st_nlink > 1)
-			l.v[l.n++] = st;
+			l->v[l->n++] = st;
 	}
-	if (l.n > 0)
+	l->asked = &asked;
+	if (l->n > 0)
 		r = hide_parse(&asked, patterns);
-	if (l.n > 0 && r == 0)
-		r = links_dir(&l, project, ".", "", 0);
+	if (l->n > 0 && r == 0)
+		r = links_dir(l, l->project, ".", "", 0);
 	gitignore_done(&asked);
-	free(l.v);
+	free(l->v);
 	return r;
+}
+
+int hide_links(int project, const char *const *patterns, struct work_hidden *h)
+{
+	struct hide_links l = { .project = project, .found = h, .n_paths = h->n };
+
+	return links_search(&l, h->paths, h->n, patterns);
+}
+
+int hide_links_cleaned(int project, struct work_hidden *h)
+{
+	struct hide_links l = {
+		.project = project, .found = h, .n_paths = h->n, .cleaned = true
+	};
+
+	return links_search(&l, h->cleaned, h->n_cleaned, NULL);
 }

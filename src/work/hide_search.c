@@ -39,12 +39,13 @@ struct hide_search {
 	/* What matching .asked may still cost: the project can ask, too. */
 	uint64_t work;
 	struct dir_cache cache;
-	bool first[256], last[256][256], all; /* which names may match */
+	struct hide_names names;
 	struct work_hidden *found;
 	struct stat own;          /* has the ids that the sandbox has for the project */
 	char above[NAME_MAX + 1]; /* the name of the project's directory */
 	char path[PATH_MAX];
 	size_t length, depth;
+	unsigned packages; /* directories node_modules above the path */
 };
 
 int hide_add(char ***list, size_t *n, const char *path)
@@ -65,55 +66,42 @@ int hide_add(char ***list, size_t *n, const char *path)
 	return 0;
 }
 
-static void hide_set_case(bool set[256], char c)
-{
-	set[tolower((unsigned char)c)] = true;
-	set[toupper((unsigned char)c)] = true;
-}
-
-static void hide_note_end(struct hide_search *s, const char *end)
-{
-	hide_set_case(s->last[tolower((unsigned char)end[0])], end[1]);
-	hide_set_case(s->last[toupper((unsigned char)end[0])], end[1]);
-}
-
-/* Note how names that match begin or end. */
-static void hide_note(struct hide_search *s, const struct gitignore *g)
-{
-	for (size_t i = 0; i < g->n; i++) {
-		const char *slash = strrchr(g->v[i].glob, '/');
-		const char *name = slash ? slash + 1 : g->v[i].glob;
-		size_t n = strlen(name);
-
-		/* ".docker/config.json": the directory may be a link. */
-		if (slash && strncmp(g->v[i].glob, "**/", 3) == 0)
-			hide_set_case(s->first, g->v[i].glob[3]);
-
-		if (g->v[i].negated)
-			continue;
-		if (n > 0 && !strchr("*?[\\", name[0]))
-			hide_set_case(s->first, name[0]);
-		else if (n > 1 && !strpbrk(name + n - 2, "*?]\\") && !strchr(name, '\\'))
-			hide_note_end(s, name + n - 2);
-		else
-			s->all = true;
-	}
-}
-
 static bool hide_may_match(const struct hide_search *s, const char *name)
 {
-	const unsigned char *c = (const unsigned char *)name;
-	size_t n = strlen(name);
-
-	return s->all || s->first[c[0]] || (n > 1 && s->last[c[n - 2]][c[n - 1]]);
+	return hide_names_may_match(&s->names, name);
 }
 
-/* Open the directory at the current path. */
+/* Open the directory at the current path, which the user may list and search. */
 static int hide_open(const struct hide_search *s)
 {
-	return mount_openat2(s->project, s->length ? s->path : ".",
-			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
-			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	AUTO_CLOSE int fd = mount_openat2(s->project, s->length ? s->path : ".",
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+					  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+
+	if (fd < 0)
+		return fd;
+	return faccessat(fd, ".", X_OK, 0) < 0 ? -errno : TAKE_FD(fd);
+}
+
+/*
+ * The directory at the path could not be opened. If it is the user's, only its mode is
+ * in the way, which is none for root inside; so it is hidden with all that is in it. In
+ * one of others that the user may search, names of files may be known. All others are
+ * closed to the sandbox, too.
+ */
+static int hide_closed(struct hide_search *s, int why)
+{
+	struct stat st;
+	int r;
+
+	if (why == -EMFILE || why == -ENFILE || why == -ENOMEM || s->length == 0)
+		return why;
+	if (fstatat(s->project, s->path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISDIR(st.st_mode) ||
+	    (st.st_uid != s->own.st_uid && faccessat(s->project, s->path, X_OK, 0) < 0))
+		return 0;
+	r = hide_add(&s->found->closed, &s->found->n_closed, s->path);
+	return r < 0 ? r : hide_add(&s->found->paths, &s->found->n, s->path);
 }
 
 /* Append a name to the path. hide_leave() restores it. */
@@ -229,13 +217,16 @@ static int hide_git_files(struct hide_search *s, bool urls)
 	if (!reader)
 		return -ENOMEM;
 	if (fd < 0)
-		return 0;
+		return hide_closed(s, fd);
 	reader->fd = fd;
 	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
 		if ((e->type != DT_REG && e->type != DT_UNKNOWN) ||
 		    fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISREG(st.st_mode) || hide_enter(s, e->name) < 0)
+		    !S_ISREG(st.st_mode))
 			continue;
+		r = hide_enter(s, e->name);
+		if (r < 0)
+			break;
 		r = hide_git_file(s, e->name, urls);
 		hide_leave(s, length);
 	}
@@ -268,7 +259,7 @@ static int hide_git_log(struct hide_search *s)
 	size_t n;
 	int r = work_file_read_at(s->project, s->path, HIDE_LOG_MAX, &text, &n);
 
-	if (r == -EFBIG)
+	if (r == -EFBIG || gitignore_match(&s->asked, s->path, false, &s->work) == 1)
 		return hide_add(&s->found->paths, &s->found->n, s->path);
 	if (r == -ENOMEM)
 		return r;
@@ -289,13 +280,16 @@ static int hide_git_logs(struct hide_search *s)
 
 	if (!reader)
 		return -ENOMEM;
-	if (dir < 0 || s->depth >= HIDE_DEPTH_MAX)
-		return 0;
+	if (dir < 0)
+		return hide_closed(s, dir);
+	if (s->depth >= HIDE_DEPTH_MAX)
+		return -ELOOP;
 	reader->fd = dir;
 	s->depth++;
 	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
-		if (hide_enter(s, e->name) < 0)
-			continue;
+		r = hide_enter(s, e->name);
+		if (r < 0)
+			break;
 		if (e->type == DT_DIR)
 			r = hide_git_logs(s);
 		else if (e->type == DT_REG || e->type == DT_UNKNOWN)
@@ -319,6 +313,25 @@ static bool hide_is_git(struct hide_search *s)
 	return is;
 }
 
+/*
+ * A directory of git's own that is hidden as a whole. A pattern that is only a name, such
+ * as "logs", does not mean those of git: without them, git does not work.
+ */
+static bool hide_is_secret_of_git(struct hide_search *s, const char *name)
+{
+	static const char annex[] = "annex/creds"; /* git-annex keeps passwords there */
+	const size_t n = strlen(annex);
+	int asked = gitignore_match(&s->asked, s->path, true, &s->work);
+
+	if (asked == 0)
+		return false;
+	if (asked == 1 && gitignore_match(&s->asked, name, true, &s->work) != 1)
+		return true;
+	return gitignore_match(&s->defaults, s->path, true, NULL) == 1 ||
+	       (s->length > n && s->path[s->length - n - 1] == '/' &&
+		strcmp(s->path + s->length - n, annex) == 0);
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
 static int hide_git_below(struct hide_search *s)
 {
@@ -330,18 +343,25 @@ static int hide_git_below(struct hide_search *s)
 
 	if (!reader)
 		return -ENOMEM;
-	if (dir < 0 || s->depth >= HIDE_DEPTH_MAX)
-		return 0;
+	if (dir < 0)
+		return hide_closed(s, dir);
+	if (s->depth >= HIDE_DEPTH_MAX)
+		return -ELOOP;
 	reader->fd = dir;
 	s->depth++;
 	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
 		bool logs = strcmp(e->name, "logs") == 0;
 
-		if (e->type != DT_DIR || hide_enter(s, e->name) < 0)
+		if (e->type != DT_DIR)
 			continue;
-		if ((!logs && strcmp(e->name, "objects") != 0 &&
-		     strcmp(e->name, "refs") != 0) ||
-		    hide_is_git(s)) {
+		r = hide_enter(s, e->name);
+		if (r < 0)
+			break;
+		if (hide_is_secret_of_git(s, e->name)) {
+			r = hide_add(&s->found->paths, &s->found->n, s->path);
+		} else if ((!logs && strcmp(e->name, "objects") != 0 &&
+			    strcmp(e->name, "refs") != 0) ||
+			   hide_is_git(s)) {
 			r = hide_git(s);
 			r = r < 0 ? r : hide_git_below(s);
 		} else if (logs) {
@@ -433,12 +453,13 @@ static bool hide_is_repository(struct hide_search *s, struct dir_names files)
 static int hide_entry(struct hide_search *s, const char *name, bool is_dir)
 {
 	const size_t n = strlen(name) + 1;
+	unsigned packages;
 	struct stat st;
 	int r;
 
 	if (hide_may_match(s, name) && hide_matches(s, name, is_dir))
 		return hide_add(&s->found->paths, &s->found->n, s->path);
-	if (!is_dir && hide_may_match(s, name) &&
+	if (!is_dir && hide_names_may_be_dir(&s->names, name) &&
 	    fstatat(s->project, s->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    S_ISLNK(st.st_mode))
 		return hide_add(&s->found->links, &s->found->n_links, s->path);
@@ -447,15 +468,18 @@ static int hide_entry(struct hide_search *s, const char *name, bool is_dir)
 		if (r < 0)
 			return r;
 	}
-	if (!is_dir || strcmp(name, "node_modules") == 0)
+	if (!is_dir)
 		return 0;
 	if (strcmp(name, ".git") == 0)
 		return hide_repository(s);
 	if (s->depth >= HIDE_DEPTH_MAX)
 		return -ELOOP;
+	packages = strcmp(name, "node_modules") == 0;
+	s->packages += packages;
 	s->depth++;
 	r = hide_dir(s);
 	s->depth--;
+	s->packages -= packages;
 	return r;
 }
 
@@ -509,7 +533,7 @@ static int hide_read(struct hide_search *s, int fd, struct buf *files, size_t *r
 static int hide_list(struct hide_search *s, struct dir_names files, struct dir_names dirs,
 		     const struct stat *st)
 {
-	int r = hide_is_shared(st, &s->own)
+	int r = !s->packages && hide_is_shared(st, &s->own)
 			? hide_add(&s->found->shared, &s->found->n_shared, s->path)
 			: 0;
 
@@ -530,11 +554,8 @@ static int hide_new_dir(struct hide_search *s)
 	struct stat st;
 	int fd = hide_open(s), r;
 
-	/* What this user cannot read, the sandbox cannot either. */
-	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
-		return fd;
 	if (fd < 0)
-		return 0;
+		return hide_closed(s, fd);
 	s->cache.changed = true;
 	/* First the times: if the directory changes now, it is read again next time. */
 	r = fstat(fd, &st) < 0 ? -errno
@@ -612,6 +633,19 @@ static void hide_find_above(struct hide_search *s)
 		(void)snprintf(s->above, sizeof(s->above), "%s", strrchr(path, '/') + 1);
 }
 
+/* The path itself would fill the message. */
+static void hide_say_deep(const struct hide_search *s, int why, struct warren_error *err)
+{
+	size_t first = strcspn(s->path, "/");
+
+	(void)error_set(err, -why,
+			"'%.*s%s/...' contains directories that are too deep to be "
+			"searched for files to hide: paths have at most %d bytes and %d "
+			"directories; move them, or hide all: --hide '/%.*s/'",
+			(int)(first > 60 ? 60 : first), s->path, first > 60 ? "..." : "",
+			PATH_MAX - 1, HIDE_DEPTH_MAX, (int)first, s->path);
+}
+
 int hide_search(int project, const char *const *patterns, int memory, const char *name,
 		struct work_hidden *h, struct warren_error *err)
 {
@@ -638,8 +672,8 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 	hide_find_above(s);
 	r = hide_parse(&s->defaults, hide_defaults());
 	r = r < 0 ? r : hide_parse(&s->asked, patterns);
-	hide_note(s, &s->defaults);
-	hide_note(s, &s->asked);
+	hide_names_note(&s->names, &s->defaults);
+	hide_names_note(&s->names, &s->asked);
 	r = r < 0 ? r : hide_walk(s, memory, name, rules.data);
 	if (r == 0 && s->work == 0)
 		r = -E2BIG;
@@ -647,8 +681,11 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 		(void)error_set(err, E2BIG,
 				"the patterns of files to hide take too long to match: "
 				"remove some of warren.yaml or --hide");
+	else if (r == -ENAMETOOLONG || r == -ELOOP)
+		hide_say_deep(s, r, err);
 	else if (r < 0)
-		(void)error_errno(err, -r, "search for files to hide in '%s'", s->path);
+		(void)error_errno(err, -r, "search for files to hide in '%.100s'",
+				  s->length ? s->path : ".");
 	gitignore_done(&s->defaults);
 	gitignore_done(&s->asked);
 	return r;

@@ -166,5 +166,60 @@ def files_of_the_user_that_deny_access_are_compared_and_accepted():
                     u.done()
 
 
+def hide_closed(mode):
+    u = User(True)
+    try:
+        for name in ("lk/sub", "open", "hk"):
+            os.makedirs(f"{u.project}/{name}")
+        for name in ("lk/.env", "lk/sub/known", "open/.env", "open/known", "hk/a.sh"):
+            spill(f"{u.project}/{name}", "secret\n")
+        u.run("git", "init", "-q", "lk/sub")
+        u.run("git", "-C", "lk/sub", "config", "core.hooksPath", f"{u.project}/hk")
+        see = ["sh", "-c", "cat lk/.env lk/sub/known open/.env open/known lk/sub/.git/config; ls -d lk; true"]
+        os.chmod(f"{u.project}/lk", mode)
+        p = u.work(*see)
+        eq(p.stdout, b"secret\n", f"{oct(mode)}: only open/known is visible: {p}")
+        ok(b"1 directory is hidden, because you cannot list and search it: lk " in p.stderr, f"{p}")
+        ok(b"1 file is hidden" in p.stderr and b"open/.env" in p.stderr, f"{p}")
+        u.work("sh", "-c", "echo new >>hk/a.sh", options=["--name", "w", "--keep"])
+        ok(b"--allow git" in u.warren("diff", "--stat", "w").stdout, "a repository that nobody sees may name the script")
+        os.chmod(f"{u.project}/lk", 0o700)
+        p = u.work(*see)
+        ok(b"secret\nsecret\n" in p.stdout and b"because you cannot list" not in p.stderr, f"a control: {p}")
+        u.run("rm", "-r", "lk/sub")
+        u.work("sh", "-c", "echo new >>hk/a.sh", options=["--name", "v", "--keep"])
+        ok(b"--allow git" not in u.warren("diff", "--stat", "v").stdout, "a control: nothing names the script")
+    finally:
+        os.chmod(f"{u.project}/lk", 0o700)
+        u.done()
+
+
+@test
+@needs_root
+def directories_that_the_user_cannot_list_or_search_are_hidden():
+    for mode in (0, 0o300, 0o600, 0o077):
+        hide_closed(mode)
+
+
+@test
+@needs_root
+def parts_of_a_repository_that_the_user_cannot_list_are_hidden():
+    u = User(True)
+    try:
+        u.run("git", "init", "-q", ".")
+        os.makedirs(f"{u.project}/.git/modules/m")
+        spill(f"{u.project}/.git/modules/m/config", "[x]\ntoken = secret\n")
+        u.own()
+        see = ["sh", "-c", "cat .git/modules/m/config; git config core.bare; true"]
+        for mode in (0, 0o300, 0o600):
+            os.chmod(f"{u.project}/.git/modules", mode)
+            eq(u.work(*see).stdout, b"false\n", oct(mode))
+        os.chmod(f"{u.project}/.git/modules", 0o700)
+        eq(u.work(*see).stdout, b"[x]\nfalse\n", "a control: without the password")
+    finally:
+        os.chmod(f"{u.project}/.git/modules", 0o700)
+        u.done()
+
+
 if __name__ == "__main__":
     sys.exit(main())

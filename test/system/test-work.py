@@ -287,6 +287,19 @@ def secrets_in_a_directory_that_cannot_be_written_are_hidden(u):
 
 
 @each_user
+def secrets_among_packages_and_in_the_index_are_told(u):
+    os.makedirs(f"{u.project}/node_modules/x")
+    for name in ("node_modules/x/.env", "node_modules/x/my.cfg", "node_modules/x/index.js"):
+        spill(f"{u.project}/{name}", "1\n")
+    p = u.work("ls", "-A", "node_modules/x", options=["--hide", "node_modules/x/my.cfg"])
+    eq(p.stdout, b"index.js\n", f"{p}")
+    ok(b"2 files are hidden" in p.stderr and b"index has" not in p.stderr, f"{p}")
+    u.run("git", "init", "-q", ".")
+    u.run("git", "add", "-f", "node_modules/x/.env")
+    ok(b"git's index has hidden files ('node_modules/x/.env')" in u.work("true").stderr, "its contents can be read with git")
+
+
+@each_user
 def secrets_stay_hidden_when_a_work_is_resumed(u):
     os.mkdir(f"{u.project}/d")
     for name in ("a", "x.mine", "d/b"):

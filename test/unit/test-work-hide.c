@@ -50,10 +50,56 @@ TEST(secrets_are_hidden_and_others_are_not)
 	shell(PROJECT);
 	w = start();
 	STREQ(hide(w, NULL), ".aws|.env|a/.netrc|a/.npmrc|a/b/.ENV.local|id_rsa|"
-			     "n\newline/.netrc|store.p12|");
+			     "n\newline/.netrc|node_modules/x/.env|store.p12|");
 	other = start();
 	STREQ(hide(other, asked), ".aws|.env|a/.netrc|a/.npmrc|a/b|n\newline/.netrc|"
-				  "server.key|store.p12|");
+				  "node_modules/x/.env|server.key|store.p12|");
+	end();
+}
+
+TEST(directories_of_packages_are_searched_as_well)
+{
+	const char *const asked[] = { "my.cfg", "!/node_modules/b/.env", NULL };
+	AUTO_WORK struct work *w = NULL, *again = NULL, *other = NULL;
+
+	begin();
+	shell("mkdir -p p/node_modules/a/node_modules/b p/node_modules/b p/.venv/c && cd p && "
+	      "echo s | tee node_modules/a/.env node_modules/b/.env node_modules/a/node_modules/b/id_rsa .venv/c/.netrc >my.cfg && "
+	      "cp my.cfg node_modules/b/ && echo n >node_modules/b/index.js && git init -q node_modules/b && "
+	      "rm -f node_modules/b/.git/hooks/* && git -C node_modules/b config remote.o.url https://u:s@h/x && sleep 0.2");
+	w = start();
+	STREQ(hide(w, NULL),
+	      ".venv/c/.netrc|node_modules/a/.env|node_modules/a/node_modules/b/id_rsa|node_modules/b/.env|"
+	      "~node_modules/b/.git/config|");
+	again = start();
+	STREQ(hide(again, NULL),
+	      ".venv/c/.netrc|node_modules/a/.env|node_modules/a/node_modules/b/id_rsa|node_modules/b/.env|"
+	      "~node_modules/b/.git/config|");
+	other = start();
+	STREQ(hide(other, asked),
+	      ".venv/c/.netrc|my.cfg|node_modules/a/.env|node_modules/a/node_modules/b/id_rsa|"
+	      "node_modules/b/my.cfg|~node_modules/b/.git/config|");
+	end();
+}
+
+TEST(directories_that_are_too_deep_are_named)
+{
+	const char *const asked[] = { "/ddd*/", NULL };
+	AUTO_WORK struct work *w = NULL, *other = NULL;
+	AUTO_HIDDEN struct work_hidden h = { 0 };
+
+	begin();
+	/* clang-format off */
+	shell("cd p && echo s >.env && n=ddd$(printf '%%097d' 0) && "
+	      "for i in $(seq 50); do mkdir $n && cd -P $n || exit 1; done && echo s >.env");
+	/* clang-format on */
+	w = start();
+	EQ(work_hide(w, NULL, &h, &err), -ENAMETOOLONG);
+	OK(strstr(err.msg, "'ddd000") && strstr(err.msg, "too deep") &&
+	   strstr(err.msg, "--hide"));
+	other = start();
+	OK(strstr(hide(other, asked), ".env|ddd000"));
+	shell("rm -rf p/ddd*");
 	end();
 }
 
@@ -220,6 +266,38 @@ TEST(what_links_with_the_names_of_secrets_lead_to_is_hidden)
 	OK(hide(copy, NULL)[0]);
 	shell("cd '%s/copy' && test -e docker/x -a -e venv/x -a ! -e env/prod -a ! -e clouds -a ! -e sshdir",
 	      copy->dir);
+	end();
+}
+
+TEST(other_names_of_cleaned_files_are_cleaned)
+{
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	shell("cd p && git init -q . && rm -f .git/hooks/* && mkdir -p q .git/sub && git config remote.o.url https://u:secret@h/x && "
+	      "ln .git/config q/other && ln .git/config .git/sub/config && echo n >q/n && ln q/n q/m");
+	w = start();
+	STREQ(hide(w, NULL), "~.git/config|~.git/sub/config|~q/other|");
+	shell("cd '%s/hide' && grep -q https://h/x q/other && ! grep -r secret .",
+	      w->dir);
+	end();
+}
+
+TEST(hidden_files_that_the_index_has_are_reported)
+{
+	AUTO_WORK struct work *w = NULL, *other = NULL;
+	AUTO_HIDDEN struct work_hidden h = { 0 }, none = { 0 };
+
+	begin();
+	shell("cd p && git init -q . && mkdir d && echo s | tee .env d/.env >a && git add a");
+	w = start();
+	EQ(work_hide(w, NULL, &none, &err), 0);
+	EQ(none.n_indexed, 0);
+	shell("cd p && git add -f d/.env");
+	other = start();
+	EQ(work_hide(other, NULL, &h, &err), 0);
+	EQ(h.n_indexed, 1);
+	STREQ(h.indexed[0], "d/.env");
 	end();
 }
 
@@ -458,6 +536,21 @@ TEST(other_files_of_git_with_credentials_are_hidden_or_cleaned)
 	shell("cd '%s/hide/.git' && for f in config~ config.bak config.worktree modules/m/config.orig remotes/o branches/b "
 	      "FETCH_HEAD; do grep -q z $f && ! grep -q 'token\\|:p' $f || exit 1; done",
 	      w->dir);
+	end();
+}
+
+TEST(directories_of_git_with_secrets_are_hidden)
+{
+	const char *const asked[] = { "/.git/svn/", "logs", "!/.git/annex/creds", NULL };
+	AUTO_WORK struct work *w = NULL, *other = NULL;
+
+	begin();
+	shell("cd p && git init -q . && rm -f .git/hooks/* && mkdir -p .git/annex/creds .git/annex/other .git/.aws .git/svn .git/logs && "
+	      "echo s | tee .git/annex/creds/x .git/annex/other/x .git/.aws/c .git/svn/x >.git/logs/x");
+	w = start();
+	STREQ(hide(w, NULL), ".git/.aws|.git/annex/creds|");
+	other = start();
+	STREQ(hide(other, asked), ".git/.aws|.git/svn|");
 	end();
 }
 

@@ -81,9 +81,40 @@ static int work_job_operands(struct work_job *job, char **argv, int argc, int fi
 
 /* ------------------------------------------------------------------- the work */
 
+/* Directories of which nobody knows what is in them; all others are hidden by name. */
+static void work_say_closed(const struct work_hidden *h)
+{
+	if (h->n_closed > 0)
+		message_say("work",
+			    "%zu director%s hidden, because you cannot list and search "
+			    "%s: %s%s (chmod u+rx shows %s)",
+			    h->n_closed, h->n_closed == 1 ? "y is" : "ies are",
+			    h->n_closed == 1 ? "it" : "them", h->closed[0],
+			    h->n_closed > 1 ? ", ..." : "",
+			    h->n_closed == 1 ? "it" : "them");
+}
+
+/* Count the files that are hidden because of their names, and get the first one. */
+static size_t work_hidden_by_name(const struct work_hidden *h, const char **ret_first)
+{
+	size_t n = 0, closed = 0;
+
+	for (size_t i = 0; i < h->n; i++) {
+		while (closed < h->n_closed && strcmp(h->closed[closed], h->paths[i]) < 0)
+			closed++;
+		if (closed < h->n_closed && strcmp(h->closed[closed], h->paths[i]) == 0)
+			continue;
+		if (n++ == 0)
+			*ret_first = h->paths[i];
+	}
+	return n;
+}
+
 static void work_say_hidden(const struct work_job *job, const struct work_hidden *h)
 {
 	const struct run_options *o = &job->options.run;
+	const char *first = NULL;
+	size_t named = work_hidden_by_name(h, &first);
 
 	if (o->quiet)
 		return;
@@ -93,15 +124,22 @@ static void work_say_hidden(const struct work_job *job, const struct work_hidden
 		for (size_t i = 0; i < h->n_cleaned; i++)
 			message_say("work", "shown without credentials: %s",
 				    h->cleaned[i]);
+		work_say_closed(h);
 		return;
 	}
-	if (h->n > 0)
+	if (named > 0)
 		message_say(
 			"work",
 			"%zu file%s hidden, because of %s name: %s%s (--verbose lists "
 			"all, --hide '!PATTERN' shows some)",
-			h->n, h->n == 1 ? " is" : "s are", h->n == 1 ? "its" : "their",
-			h->paths[0], h->n > 1 ? ", ..." : "");
+			named, named == 1 ? " is" : "s are", named == 1 ? "its" : "their",
+			first, named > 1 ? ", ..." : "");
+	work_say_closed(h);
+	if (h->n_indexed > 0)
+		message_say("work",
+			    "git's index has hidden files ('%s'%s): what was staged or "
+			    "committed of them can be read with git",
+			    h->indexed[0], h->n_indexed > 1 ? ", ..." : "");
 	if (h->n_cleaned > 0)
 		message_say(
 			"work",
