@@ -111,7 +111,7 @@ int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop)
 				     .yours = IGNORE_YOURS_MAX,
 				     .drop = drop,
 				     .n = 1 };
-	r = r < 0 ? r : git_named_read(w->project, repositories, &f->named);
+	r = r < 0 ? r : git_named_read(w->project, repositories, true, &f->named);
 	/* The configuration of a repository that was not found may name any file. */
 	f->named.unclear |= more;
 	if (r == 0)

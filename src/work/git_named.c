@@ -146,15 +146,12 @@ static void named_note_rest(struct named_search *s, const char *done, const char
 }
 
 /* Put what a link leads to before the rest; false: too long. */
-static bool named_follow_link(char *done, size_t *n, char rest[PATH_MAX], size_t at)
+static bool named_follow_link(const char *target, char *done, size_t *n,
+			      char rest[PATH_MAX], size_t at)
 {
-	char target[PATH_MAX], all[2 * PATH_MAX];
-	ssize_t size = readlink(done, target, sizeof(target) - 1);
+	char all[2 * PATH_MAX];
 	int len;
 
-	if (size < 0)
-		return false;
-	target[size] = '\0';
 	len = snprintf(all, sizeof(all), "%s/%s", target, rest + at);
 	if (len < 0 || len >= PATH_MAX)
 		return false;
@@ -167,14 +164,49 @@ static bool named_follow_link(char *done, size_t *n, char rest[PATH_MAX], size_t
 	return true;
 }
 
+/*
+ * Thousands of paths begin with the same few directories, so it is remembered that these
+ * are no links. A name with the same sum takes the place of another one.
+ */
+static char **named_known(struct named_search *s, const char *path, size_t n)
+{
+	uint32_t sum = 2166136261U;
+
+	for (size_t i = 0; i < n; i++)
+		sum = (sum ^ (unsigned char)path[i]) * 16777619U;
+	return &s->known[sum % ARRAY_SIZE(s->known)];
+}
+
+static bool named_is_known(struct named_search *s, const char *path, size_t n)
+{
+	const char *known = *named_known(s, path, n);
+
+	return known && strcmp(known, path) == 0;
+}
+
+static void named_know(struct named_search *s, const char *path, size_t n)
+{
+	char **known = named_known(s, path, n);
+
+	free(*known);
+	*known = strdup(path); /* without memory, it is only slower */
+}
+
+static bool named_read_link(const char *path, char target[PATH_MAX])
+{
+	ssize_t size = readlink(path, target, PATH_MAX - 1);
+
+	target[size > 0 ? size : 0] = '\0';
+	return size > 0;
+}
+
 /* Go through the path as the kernel does; its last parts may not exist. */
 static void named_trace(struct named_search *s, const char *path)
 {
-	char done[PATH_MAX] = "", rest[PATH_MAX];
+	char done[PATH_MAX] = "", rest[PATH_MAX], target[PATH_MAX];
 	const size_t top = strlen(s->top);
 	unsigned links = 0;
 	size_t n = 0, at = 0;
-	struct stat st;
 
 	(void)snprintf(rest, sizeof(rest), "%s", path);
 	/* There are no links in the way to the top, which most paths begin with. */
@@ -200,10 +232,16 @@ static void named_trace(struct named_search *s, const char *path)
 		(void)memcpy(done + n, part, size);
 		n += size;
 		done[n] = '\0';
-		if (lstat(done, &st) < 0 || !S_ISLNK(st.st_mode))
+		if (named_is_known(s, done, n))
 			continue;
+		if (!named_read_link(done, target)) {
+			if (rest[at])
+				named_know(s, done, n);
+			continue;
+		}
 		named_note_rest(s, done, rest + at);
-		if (++links > NAMED_LINKS_MAX || !named_follow_link(done, &n, rest, at))
+		if (++links > NAMED_LINKS_MAX ||
+		    !named_follow_link(target, done, &n, rest, at))
 			return;
 		at = 0;
 	}
@@ -616,6 +654,8 @@ static int named_end(struct named_search *s)
 	free(s->files);
 	free(s->owner_home);
 	(void)strv_free(s->linked);
+	for (size_t i = 0; i < ARRAY_SIZE(s->known); i++)
+		free(s->known[i]);
 	free(s);
 	return r;
 }
@@ -638,7 +678,8 @@ int git_named_add(const char *project, const char *repository, struct git_named 
 	return named_end(s);
 }
 
-int git_named_read(const char *project, char *const *repositories, struct git_named *ret)
+int git_named_read(const char *project, char *const *repositories, bool programs,
+		   struct git_named *ret)
 {
 	struct git_named n = { 0 };
 	struct named_search *s = named_begin(project, &n);
@@ -646,7 +687,8 @@ int git_named_read(const char *project, char *const *repositories, struct git_na
 
 	if (!s)
 		return -ENOMEM;
-	named_path(s, false);
+	if (programs)
+		named_path(s, false);
 	named_repositories_above(s);
 	for (; repositories && *repositories; repositories++)
 		named_below(s, *repositories);

@@ -31,10 +31,12 @@ struct git_named {
  * project's owner. The same for the repositories in the directories @repositories of the
  * project, for submodules, and for linked worktrees. What it names in the project is
  * executed by git, or read as configuration: hooks, filters, other programs, and included
- * files. So are files that links in git's directories lead to. What cannot be read is
- * left out. 0 or -ENOMEM.
+ * files. So are files that links in git's directories lead to, and with @programs those
+ * that links in the directories of PATH lead to, which takes longer. What cannot be read
+ * is left out. 0 or -ENOMEM.
  */
-int git_named_read(const char *project, char *const *repositories, struct git_named *ret);
+int git_named_read(const char *project, char *const *repositories, bool programs,
+		   struct git_named *ret);
 /* The same for one more directory of the project, relative, which has a repository. */
 int git_named_add(const char *project, const char *repository, struct git_named *n);
 void git_named_done(struct git_named *n);

@@ -23,7 +23,8 @@ struct named_search {
 	size_t n_files;
 	const char *homes[2]; /* of this user, and of the project's owner */
 	char *owner_home;
-	bool failed; /* out of memory */
+	char *known[256]; /* paths that are no links */
+	bool failed;      /* out of memory */
 	/* Of the configuration that is being read: */
 	char top[PATH_MAX]; /* where commands run */
 	bool top_real;      /* it exists, and has no links */

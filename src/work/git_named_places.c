@@ -159,17 +159,23 @@ static void places_programs(struct named_search *s, const char *dir)
 	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
 	AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const struct dir_entry *e;
-	char path[PATH_MAX];
+	char path[PATH_MAX], target[PATH_MAX];
 	size_t left = PLACES_LINKS_MAX;
 
 	s->failed |= !reader;
 	if (fd < 0 || !reader)
 		return;
 	reader->fd = fd;
-	for (; left > 0 && dir_next(reader, &e) > 0; left--)
-		if ((e->type == DT_LNK || e->type == DT_UNKNOWN) &&
+	for (; left > 0 && dir_next(reader, &e) > 0; left--) {
+		ssize_t n = e->type == DT_LNK || e->type == DT_UNKNOWN
+				    ? readlinkat(fd, e->name, target, sizeof(target))
+				    : -1;
+
+		/* A link to a program in the same directory leads to another entry. */
+		if (n > 0 && memchr(target, '/', (size_t)n) &&
 		    named_join(s, dir, e->name, path))
 			named_add(s, "/", path);
+	}
 	s->out->unclear |= left == 0;
 }
 

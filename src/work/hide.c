@@ -387,7 +387,7 @@ static int hide_named(const struct work *w, const char *const *patterns,
 	for (size_t i = 0; r == 0 && i < h->n_repositories && i < HIDE_REPOSITORIES_MAX;
 	     i++)
 		r = strv_add(&repositories, h->repositories[i]);
-	r = r < 0 ? r : git_named_read(w->project, repositories, &named);
+	r = r < 0 ? r : git_named_read(w->project, repositories, false, &named);
 	for (char **c = named.configs; r == 0 && c && *c; c++)
 		r = hide_add(&h->cleaned, &h->n_cleaned, *c);
 	r = r < 0 ? r : hide_secrets(named.secrets, patterns, h);

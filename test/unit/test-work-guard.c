@@ -343,7 +343,7 @@ static enum judged judge(const char *path)
 	struct git_named n = { 0 };
 	enum judged is;
 
-	EQ(git_named_read(project, NULL, &n), 0);
+	EQ(git_named_read(project, NULL, true, &n), 0);
 	is = git_named_has(&n, path, false) ? NAMED : n.unclear ? UNCLEAR : HARMLESS;
 	git_named_done(&n);
 	return is;
@@ -791,7 +791,7 @@ TEST(damaged_and_endless_configuration_does_no_harm)
 		(void)snprintf(path, sizeof(path), "%s/p/.git/config", top);
 		f = fopen(path, "we");
 		OK(f && fputs(texts[i], f) >= 0 && fclose(f) == 0);
-		EQ(git_named_read(project, NULL, &n), 0);
+		EQ(git_named_read(project, NULL, true, &n), 0);
 		git_named_done(&n);
 	}
 	end();
