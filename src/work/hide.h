@@ -40,8 +40,8 @@ struct work_hidden {
 	char **shared;
 	size_t n_shared;
 	/*
-	 * Directories of .paths that the user cannot list or search, so nobody knows what
-	 * is in them.
+	 * Directories of .paths that the user cannot list or search: what is
+	 * in them is unknown.
 	 */
 	char **closed;
 	size_t n_closed;

@@ -182,7 +182,7 @@ def hide_closed(mode):
         ok(b"1 directory is hidden, because you cannot list and search it: lk " in p.stderr, f"{p}")
         ok(b"1 file is hidden" in p.stderr and b"open/.env" in p.stderr, f"{p}")
         u.work("sh", "-c", "echo new >>hk/a.sh", options=["--name", "w", "--keep"])
-        ok(b"--allow git" in u.warren("diff", "--stat", "w").stdout, "a repository that nobody sees may name the script")
+        ok(b"--allow git" in u.warren("diff", "--stat", "w").stdout, "a repository that cannot be seen may name the script")
         os.chmod(f"{u.project}/lk", 0o700)
         p = u.work(*see)
         ok(b"secret\nsecret\n" in p.stdout and b"because you cannot list" not in p.stderr, f"a control: {p}")

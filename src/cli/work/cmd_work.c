@@ -81,7 +81,7 @@ static int work_job_operands(struct work_job *job, char **argv, int argc, int fi
 
 /* ------------------------------------------------------------------- the work */
 
-/* Directories of which nobody knows what is in them; all others are hidden by name. */
+/* Directories with unknown contents; all others are hidden by name. */
 static void work_say_closed(const struct work_hidden *h)
 {
 	if (h->n_closed > 0)
