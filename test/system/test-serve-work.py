@@ -297,7 +297,8 @@ def a_large_diff_passes_through():
         patch = w.ask("GET", f"{at}/diff", status=200).body
         eq(patch, p.warren("diff", at[10:], "--patch").stdout)
         ok(len(patch) > 120 * MIB, len(patch))
-        ok(rss(w.api) - before < 32 * MIB, f"the api keeps none of it: {before}, {rss(w.api)}")
+        # With sanitizers, memory that was freed is kept for a while.
+        ok("WARREN_SANITIZE" in os.environ or rss(w.api) - before < 32 * MIB, f"the api keeps none of it: {before}, {rss(w.api)}")
 
 
 @test

@@ -601,6 +601,7 @@ TEST(commits_with_very_many_files_take_little_memory)
 	struct rlimit old, small;
 
 	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	SKIP_UNLESS(!SANITIZED, "sanitizers need more than this limit themselves");
 	w = prepare("fix");
 	/* As with the real limit, but sooner. */
 	EQ(getrlimit(RLIMIT_DATA, &old), 0);
