@@ -49,13 +49,16 @@ int base_shown(struct work *w, const struct change *c, struct change_side *ret)
 	struct change_at at = { .dir = -1 };
 	int r;
 
-	if (!(c->guard & GUARD_GIT) || !S_ISREG(c->old_mode) || c->from ||
+	if (!S_ISREG(c->old_mode) || c->from ||
 	    base_kept(w, w->mode == WORK_COPY ? "copy" : "hide", c->path, &shown) < 0)
 		return 0;
 	r = change_at_open(w->project_fd, c->path, &at);
 	r = r < 0 ? r : change_side_read(&at, &now);
 	close_p(&at.dir);
 	if (r < 0 || (!now.large && text_equal(shown.text, now.text)))
+		return 0;
+	/* A copy contains all files. Other names of cleaned files are small ones. */
+	if (now.large && !(c->guard & GUARD_GIT))
 		return 0;
 	/* The file was cleaned again, but the sandbox has not seen the result. */
 	if (w->mode == WORK_OVERLAY && earlier_has(w, c->path))

@@ -166,6 +166,23 @@ def credentials_that_were_not_shown_stay_in_the_configuration():
 
 @test
 @needs_root
+def credentials_stay_in_other_names_of_the_configuration():
+    for mode in ("overlay", "copy"):
+        for script, added in (("touch name other", b""), ("git config -f name my.key v; touch other", b"v\n")):
+            with project() as p:
+                p.git()
+                p.sh("git remote add origin https://u:token@example.com/r.git; git config z.z z; ln .git/config name; echo 1 >other")
+                p.warren("work", "-q", "--keep", "--mode", mode, "--name", "w", p.path, "--", "sh", "-ec",
+                         f"! grep token name; {script}; echo 2 >other")
+                shown = p.warren("diff", "w").stdout
+                ok(b"+2" in shown and b"-\turl" not in shown and (b"+[my]" in shown) == bool(added), shown)
+                p.warren("accept", "w")
+                eq(p.sh("git config -f name remote.origin.url; git config -f name my.key || :; cat other"),
+                   b"https://u:token@example.com/r.git\n" + added + b"2\n", f"{mode}: {script}")
+
+
+@test
+@needs_root
 def the_reflog_is_shown_without_passwords_and_keeps_them():
     for mode in ("overlay", "copy"):
         with project() as p:
