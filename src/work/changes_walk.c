@@ -125,6 +125,13 @@ static bool search_is_own(const char *path)
 	       strstr(path, "/.warren-") != NULL;
 }
 
+/* Is it a link, or a file that can be executed? */
+static bool search_is_executable(const struct stat *st)
+{
+	return st &&
+	       (S_ISLNK(st->st_mode) || (S_ISREG(st->st_mode) && (st->st_mode & 0111)));
+}
+
 /*
  * Could git execute the file, or read its configuration from it, because the user's
  * configuration names it?
@@ -134,7 +141,9 @@ static bool search_is_named(const struct changes_walk *k, const struct walk_name
 	const struct git_named *named = &k->filter.named;
 
 	return (named->n > 0 &&
-		git_named_has(named, k->path, !e->upper || S_ISDIR(e->upper->st_mode))) ||
+		git_named_has(named, k->path, !e->upper || S_ISDIR(e->upper->st_mode),
+			      search_is_executable(e->upper) ||
+				      search_is_executable(e->lower))) ||
 	       (named->unclear &&
 		((e->upper && guard_is_program(e->upper_dir, e->name, e->upper)) ||
 		 (e->lower && guard_is_program(e->lower_dir, e->name, e->lower))));

@@ -126,16 +126,23 @@ static bool commit_file_is_git(const struct commit_file_check *f, const char *pa
 	return !copy;
 }
 
+/* Can it be executed, or is it a link? */
+static bool commit_file_is_executable(const struct commit_file_record *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (S_ISLNK(r->modes[i]) ||
+		    (S_ISREG(r->modes[i]) && (r->modes[i] & 0111)))
+			return true;
+	return false;
+}
+
 /* May a file of this mode and name be a program? If not, its contents tell. */
 static bool commit_file_is_program(const struct commit_file_record *r)
 {
 	const char *slash = strrchr(r->path, '/');
 
-	for (size_t i = 0; i < r->n; i++)
-		if (S_ISLNK(r->modes[i]) ||
-		    (S_ISREG(r->modes[i]) && (r->modes[i] & 0111)))
-			return true;
-	return guard_is_script_name(slash ? slash + 1 : r->path);
+	return commit_file_is_executable(r) ||
+	       guard_is_script_name(slash ? slash + 1 : r->path);
 }
 
 static bool commit_file_is_guarded(const struct commit_file_check *f,
@@ -143,7 +150,8 @@ static bool commit_file_is_guarded(const struct commit_file_check *f,
 {
 	bool dir = commit_file_mode(r) == 0 || commit_file_mode(r) == FILES_SUBMODULE;
 
-	return commit_file_is_git(f, r->path) || git_named_has(&f->named, r->path, dir) ||
+	return commit_file_is_git(f, r->path) ||
+	       git_named_has(&f->named, r->path, dir, commit_file_is_executable(r)) ||
 	       (f->named.unclear && commit_file_is_program(r));
 }
 

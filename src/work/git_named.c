@@ -84,9 +84,11 @@ static void named_note(struct named_search *s, const char *absolute)
 	size_t n = strlen(s->project);
 	char *copy;
 
-	if (strncmp(absolute, s->project, n) != 0 || absolute[n] != '/' ||
-	    !absolute[n + 1])
+	if (strncmp(absolute, s->project, n) != 0 ||
+	    (absolute[n] && absolute[n] != '/') ||
+	    (!s->only && (!absolute[n] || !absolute[n + 1])))
 		return;
+	n += absolute[n] == '/';
 	if (s->out->n >= NAMED_MAX) {
 		s->out->unclear = true;
 		return;
@@ -102,8 +104,7 @@ static void named_note(struct named_search *s, const char *absolute)
 		s->out->paths = more;
 		s->cap = cap;
 	}
-	copy = strdup(absolute + n + 1);
-	if (!copy) {
+	if (asprintf(&copy, "%s%s", absolute + n, s->only ? s->only : "") < 0) {
 		s->failed = true;
 		return;
 	}
@@ -289,7 +290,8 @@ static void named_word(void *arg, const char *word, bool dir)
 	free(real);
 }
 
-void named_directory(struct named_search *s, const char *path)
+/* Programs are in this directory, or in directories of it. */
+static void named_directory(struct named_search *s, const char *path)
 {
 	char absolute[PATH_MAX];
 	AUTO_FREE char *real = NULL;
@@ -299,6 +301,24 @@ void named_directory(struct named_search *s, const char *path)
 		real = realpath(absolute, NULL);
 	if (real && strcmp(real, s->project) == 0)
 		s->out->unclear = true;
+}
+
+/*
+ * A shell reads files that cannot be executed from PATH, too (". x"), but in the
+ * directory in which it runs, the words of the command name them.
+ */
+void named_path_entry(struct named_search *s, const char *path)
+{
+	char absolute[PATH_MAX];
+	AUTO_FREE char *real = NULL;
+	bool top;
+
+	if (named_join(s, s->top, path, absolute))
+		real = realpath(absolute, NULL);
+	top = real && (strcmp(real, s->project) == 0 || strcmp(real, s->top) == 0);
+	s->only = top ? NAMED_PROGRAMS : NAMED_FILES;
+	named_add(s, s->top, path);
+	s->only = NULL;
 }
 
 static void named_command(struct named_search *s, const char *command, bool plain)
@@ -729,7 +749,28 @@ static size_t named_find(const struct git_named *n, const char *path)
 	return low;
 }
 
-bool git_named_has(const struct git_named *n, const char *path, bool is_dir)
+static bool named_is_in(const struct git_named *n, const char *path)
+{
+	size_t at = named_find(n, path);
+
+	return at < n->n && strcmp(n->paths[at], path) == 0;
+}
+
+/* Is a part of the directory named that @path, in lower case, is directly in? */
+static bool named_is_directly(const struct git_named *n, const char *path, bool program)
+{
+	const char *slash = strrchr(path, '/');
+	int length = slash ? (int)(slash - path) : 0;
+	char dir[PATH_MAX + sizeof(NAMED_FILES)];
+
+	(void)snprintf(dir, sizeof(dir), "%.*s" NAMED_FILES, length, path);
+	if (named_is_in(n, dir))
+		return true;
+	(void)snprintf(dir, sizeof(dir), "%.*s" NAMED_PROGRAMS, length, path);
+	return program && named_is_in(n, dir);
+}
+
+bool git_named_has(const struct git_named *n, const char *path, bool is_dir, bool program)
 {
 	char lower[PATH_MAX + 1];
 	size_t len = 0, at;
@@ -740,14 +781,16 @@ bool git_named_has(const struct git_named *n, const char *path, bool is_dir)
 	for (; len < PATH_MAX - 1; len++) {
 		if (len > 0 && (path[len] == '/' || !path[len])) {
 			lower[len] = '\0';
-			at = named_find(n, lower);
-			if (at < n->n && strcmp(n->paths[at], lower) == 0)
+			if (named_is_in(n, lower))
 				return true;
 		}
 		if (!path[len])
 			break;
 		lower[len] = (char)tolower((unsigned char)path[len]);
 	}
+	lower[len] = '\0';
+	if (named_is_directly(n, lower, program))
+		return true;
 	if (is_dir)
 		return false;
 	lower[len++] = '/';

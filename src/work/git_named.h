@@ -7,7 +7,8 @@
 #include <stddef.h>
 
 struct git_named {
-	char **paths; /* relative to the project, in lower case, sorted */
+	/* Relative to the project, in lower case, sorted; with NAMED_... at the end. */
+	char **paths;
 	size_t n;
 	/*
 	 * A command cannot be understood, or there is too much to read: any program or
@@ -42,8 +43,10 @@ int git_named_add(const char *project, const char *repository, struct git_named 
 void git_named_done(struct git_named *n);
 /*
  * Is a file at @path named, or in a directory that is? Or, unless @is_dir, does it take
- * the place of a directory above one that is named?
+ * the place of a directory above one that is named? @program: it can be executed, or is a
+ * link.
  */
-bool git_named_has(const struct git_named *n, const char *path, bool is_dir);
+bool git_named_has(const struct git_named *n, const char *path, bool is_dir,
+		   bool program);
 
 #endif /* WORK_GIT_NAMED_H */

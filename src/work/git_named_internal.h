@@ -8,6 +8,13 @@
 
 #include "work/git_named.h"
 
+/*
+ * What a path of git_named ends with if only a part of the directory is named: no file
+ * has such a path.
+ */
+#define NAMED_FILES    "//f" /* what is directly in it */
+#define NAMED_PROGRAMS "//p" /* the same, if it is a link or can be executed */
+
 /* A file of configuration, which is read once. */
 struct named_file {
 	char *path;
@@ -24,6 +31,7 @@ struct named_search {
 	const char *homes[2]; /* of this user, and of the project's owner */
 	char *owner_home;
 	char *known[256]; /* paths that are no links */
+	const char *only; /* NAMED_...: only what is directly in the path is named */
 	bool failed;      /* out of memory */
 	/* Of the configuration that is being read: */
 	char top[PATH_MAX]; /* where commands run */
@@ -43,8 +51,9 @@ bool named_join(const struct named_search *s, const char *base, const char *path
 		char ret[PATH_MAX]);
 /* The file or directory @path is named, and all links that lead to it are. */
 void named_add(struct named_search *s, const char *base, const char *path);
-/* Programs are taken from the directory @path, which is relative to s->top. */
-void named_directory(struct named_search *s, const char *path);
+/* Programs are found in the directory @path, which is relative to s->top, by their names.
+ */
+void named_path_entry(struct named_search *s, const char *path);
 /* Read a configuration that exists, or not. */
 void named_config(struct named_search *s, const char *path);
 /* Read all that is not the repository's; s->top is set. */

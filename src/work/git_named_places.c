@@ -193,7 +193,7 @@ void named_path(struct named_search *s, bool relative)
 		if (relative != (dir[0] != '/'))
 			continue;
 		/* An empty piece is the directory in which git runs. */
-		named_directory(s, dir[0] ? dir : ".");
+		named_path_entry(s, dir[0] ? dir : ".");
 		real = relative ? NULL : realpath(dir, NULL);
 		if (!real || places_has(read, real))
 			continue;

@@ -346,4 +346,24 @@ TEST(unclear_commands_may_be_any_program_or_script)
 	end();
 }
 
+TEST(programs_where_git_runs_need_permission_if_path_has_that_directory)
+{
+	AUTO_FREE char *path = strdup(getenv("PATH")), *more = NULL;
+	AUTO_WORK struct work *w = NULL;
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	w = start();
+	write_all(w, "a.py less Makefile src/a.py src/less");
+	shell("cd '%s/writes/upper' && chmod +x less src/less && ln -s src/a.py more",
+	      w->dir);
+	expect_guards(w, "", "Makefile a.py less more src/a.py src/less ");
+	OK(asprintf(&more, "%s:", path) > 0);
+	EQ(setenv("PATH", more, 1), 0);
+	expect_guards(w, "less more ", "Makefile a.py src/a.py src/less ");
+	EQ(setenv("PATH", path, 1), 0);
+	end();
+}
+
 TEST_MAIN()

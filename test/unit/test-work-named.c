@@ -16,15 +16,23 @@ enum judged {
 	UNCLEAR
 };
 
-static enum judged judge(const char *path)
+static enum judged judge_as(const char *path, bool program)
 {
+	char *nested[] = { (char[]){ "nested" }, NULL };
 	struct git_named n = { 0 };
 	enum judged is;
 
-	EQ(git_named_read(project, NULL, true, &n), 0);
-	is = git_named_has(&n, path, false) ? NAMED : n.unclear ? UNCLEAR : HARMLESS;
+	EQ(git_named_read(project, nested, true, &n), 0);
+	is = git_named_has(&n, path, false, program) ? NAMED
+	     : n.unclear                             ? UNCLEAR
+						     : HARMLESS;
 	git_named_done(&n);
 	return is;
+}
+
+static enum judged judge(const char *path)
+{
+	return judge_as(path, true);
 }
 
 static void configure(const char *text)
@@ -404,10 +412,30 @@ TEST(programs_in_directories_of_path_are_executed_by_git)
 		{ "@/p/new", "new/less", NAMED },    /* so is the directory */
 		{ "@/home/bin", "bin/less", NAMED }, /* a link to it */
 		{ "@/home/mine", "t/x.sh", NAMED },  /* has a link to the file */
-		{ "@/home/mine", "t/y.sh", HARMLESS }, { "./bin", "bin/less", NAMED },
-		{ "bin", "bin/less", NAMED },          { "bin", "other/less", HARMLESS },
-		{ "", "bin/less", UNCLEAR },           { ".", "bin/less", UNCLEAR },
-		{ "@/p", "bin/less", UNCLEAR },        { "@", "bin/less", HARMLESS },
+		{ "@/home/mine", "t/y.sh", HARMLESS },
+		{ "./bin", "bin/less", NAMED },
+		{ "bin", "bin/less", NAMED },
+		{ "bin", "other/less", HARMLESS },
+		/* Only what is directly in it is found by its name. */
+		{ "@/p/bin", "bin/lib/less", HARMLESS },
+		{ "./bin", "bin/lib/less", HARMLESS },
+		{ "", "bin/less", HARMLESS },
+		{ ".", "bin/less", HARMLESS },
+		{ "", "less", NAMED },
+		{ ".", "less", NAMED },
+		{ "", "nested/less", NAMED },
+		{ ".", "nested/bin/less", HARMLESS },
+		{ "bin", "nested/bin/less", NAMED },
+		{ "bin", "nested/less", HARMLESS },
+		{ "@/p", "bin/less", HARMLESS },
+		{ "@/p", "less", NAMED },
+		{ "@/p", "nested/less", HARMLESS },
+		{ "@", "bin/less", HARMLESS },
+		{ "@", "less", HARMLESS },
+		{ "@/p/way/in", "t/x", NAMED },
+		{ "@/p/way/in", "way", NAMED },
+		{ "@/p/way/in", "way/x", HARMLESS },
+		{ "@/p/new/in", "new", NAMED },
 		{ "/usr/bin", "bin/myed", HARMLESS },
 	};
 
@@ -416,6 +444,8 @@ TEST(programs_in_directories_of_path_are_executed_by_git)
 	git("init -q . && git config core.editor myed");
 	shell("mkdir home p/bin p/t && touch p/bin/myed && ln -s ../p/bin home/bin && "
 	      "mkdir home/mine && ln -s ../../p/t/x.sh home/mine/x");
+	git("init -q nested");
+	shell("mkdir p/way && ln -s ../t p/way/in");
 	EQ(judge("bin/myed"), HARMLESS);
 	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
 		char all[4096];
@@ -429,6 +459,13 @@ TEST(programs_in_directories_of_path_are_executed_by_git)
 			TAP_FAIL("wrong for %s: %s", all, sets[i].file);
 		EQ(setenv("PATH", path, 1), 0);
 	}
+	/* In the directory where git runs, only what can be executed is found. */
+	EQ(setenv("PATH", ":", 1), 0);
+	EQ(judge_as("less", true), NAMED);
+	EQ(judge_as("less", false), HARMLESS);
+	EQ(setenv("PATH", "bin", 1), 0);
+	EQ(judge_as("bin/less", false), NAMED);
+	EQ(setenv("PATH", path, 1), 0);
 	end();
 }
 
