@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "work/changes_internal.h"
+#include "work/commits.h"
 #include "work/files_internal.h"
 #include "work/reach.h"
 
@@ -191,13 +192,21 @@ static bool search_project_has(const struct changes_walk *k, bool dir)
 	return r == 0 ? !dir || !S_ISDIR(st.st_mode) : r == -ENOTDIR || r == -ELOOP;
 }
 
+/* Does the file of a repository say which commits there are? */
+static bool search_is_ref(const struct changes_walk *k)
+{
+	return guard_git_refs(k->path + k->git_at) ||
+	       (strcmp(k->path, ".git/logs/HEAD") == 0 &&
+		work_commits_were_detached(k->w));
+}
+
 /* Is the file one of a repository that is neither listed nor counted? */
 static bool search_is_quiet(const struct changes_walk *k)
 {
 	const char *path = k->path + k->git_at;
 
 	return k->git && k->tree.length > 0 && !(k->flags & CHANGES_EXPAND) &&
-	       !k->tree.ignored && !guard_git_notable(path) && !guard_git_refs(path);
+	       !k->tree.ignored && !guard_git_notable(path) && !search_is_ref(k);
 }
 
 static int changes_found(struct changes_walk *k, enum change_kind kind,
@@ -214,7 +223,7 @@ static int changes_found(struct changes_walk *k, enum change_kind kind,
 	/* The project itself may be a repository: then each file is listed. */
 	if (k->git && k->tree.length > 0 && !(k->flags & CHANGES_EXPAND) &&
 	    !k->tree.ignored && !guard_git_notable(k->path + k->git_at))
-		return guard_git_refs(k->path + k->git_at)
+		return search_is_ref(k)
 			       ? search_count(k, new ? (uint64_t) new->st_size : 0, guard)
 			       : 0;
 	if (!k->git)

@@ -37,15 +37,21 @@ void work_commits_done(struct work_commits *c);
 
 #define AUTO_COMMITS CLEANUP(work_commits_done)
 
-/* Commits of the sandbox that no reference of the user leads to. */
+/*
+ * Commits of the sandbox that no reference of the user leads to. Only if there are none,
+ * those of a detached HEAD that was left, and which the user's repository does not have:
+ * then .others has their ids.
+ */
 struct work_commits_left {
 	bool any;
 	bool head;     /* of what is checked out in the sandbox */
-	char **others; /* "refs/heads/x", "refs/tags/x" or "refs/stash" */
+	char **others; /* "refs/heads/x"; "refs/": some cannot be read; or ids */
 };
 
 int work_commits_left(struct work *w, struct work_commits_left *ret,
 		      struct warren_error *err) MUST_CHECK;
+/* Did the sandbox leave a detached HEAD? Its commits may be in no branch. */
+bool work_commits_were_detached(struct work *w);
 /* Name the others, and say how to get them from the work @id. */
 void work_commits_left_text(const struct work_commits_left *l, const char *id,
 			    struct buf *out);

@@ -3,8 +3,13 @@
  * commits_left.c - which commits of the sandbox does the user's repository not have?
  *
  * A reference of the sandbox that the sandbox changed, and whose commit no reference of
- * the user leads to, has some. Only files of the sandbox are read, and git runs in the
- * user's repository.
+ * the user leads to, has some. All references count, also those that git log --all shows
+ * and a clone does not have, such as notes and those of git-bisect. Only files of the
+ * sandbox are read, and git runs in the user's repository.
+ *
+ * If there are none, the reflog of HEAD may still have commits of a detached HEAD that
+ * was left. What git replaced or discarded itself (commit --amend, rebase, reset) is only
+ * in other lines of the reflog: these do not count, because every rebase writes them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +29,8 @@
 #define LEFT_DEPTH    16
 #define LEFT_FILES    4096
 #define LEFT_ASKED    64 /* references that git is asked for; more are taken for new */
+#define LEFT_NAMED    256
+#define LEFT_LOG      1024 /* commits in the reflog; with more, none is looked up */
 
 struct left {
 	struct work *w;
@@ -44,11 +51,27 @@ static bool left_starts(const char *name, const char *prefix)
 	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Not those of other repositories, which it may have fetched. */
-static bool left_is_own(const char *name)
+/* Of a worktree, the sandbox's repository has its HEAD and some references. */
+static bool left_is_reference(const char *name)
 {
-	return left_starts(name, "refs/heads/") || left_starts(name, "refs/tags/") ||
-	       strcmp(name, "refs/stash") == 0;
+	const char *in = left_starts(name, "worktrees/") ? strchr(name + 10, '/') : NULL;
+
+	return left_starts(name, "refs/") ||
+	       (in && (strcmp(in, "/HEAD") == 0 || left_starts(in, "/refs/")));
+}
+
+static int left_add(struct left *l, const char *name, struct warren_error *err)
+{
+	l->ret->any = true;
+	if (!strv_has(l->ret->others, name) && strv_add(&l->ret->others, name) < 0)
+		return error_errno(err, ENOMEM, "list the sandbox's branches");
+	return 0;
+}
+
+/* There are some that are not read: keep the work, whatever they are. */
+static int left_unread(struct left *l, struct warren_error *err)
+{
+	return left_add(l, "refs/", err);
 }
 
 /* Has no reference of the user the commit? 1: none has; or -errno. */
@@ -73,17 +96,18 @@ static int left_reference(struct left *l, const char *name, const char *id,
 	bool is_head = l->head && strcmp(name, l->head) == 0;
 	int r;
 
-	if (!git_is_id(id) || !left_is_own(name) ||
+	/* The work is kept anyway, and a sandbox can make very many. */
+	if (!is_head && strv_len(l->ret->others) >= LEFT_NAMED)
+		return 0;
+	if (!git_is_id(id) || !left_is_reference(name) ||
 	    (git_ref(l->project, name, &mine) == 0 && strcmp(mine, id) == 0))
 		return 0;
 	r = left_is_new(l, id, err);
 	if (r <= 0)
 		return r;
-	l->ret->any = true;
-	if (is_head)
-		l->ret->head = true;
-	else if (!strv_has(l->ret->others, name) && strv_add(&l->ret->others, name) < 0)
-		return error_errno(err, ENOMEM, "list the sandbox's branches");
+	if (!is_head)
+		return left_add(l, name, err);
+	l->ret->any = l->ret->head = true;
 	return 0;
 }
 
@@ -92,8 +116,11 @@ static int left_file(struct left *l, const char *name, struct warren_error *err)
 	AUTO_FREE char *id = NULL;
 	size_t n;
 
-	if (++l->files > LEFT_FILES || !left_is_own(name) ||
-	    work_file_read_at(l->upper, name, 4096, &id, &n) < 0)
+	if (!left_is_reference(name))
+		return 0;
+	if (++l->files > LEFT_FILES)
+		return left_unread(l, err);
+	if (work_file_read_at(l->upper, name, 4096, &id, &n) < 0)
 		return 0;
 	id[strcspn(id, "\n")] = '\0';
 	return left_reference(l, name, id, err);
@@ -108,8 +135,10 @@ static int left_dir(struct left *l, const char *path, int depth, struct warren_e
 
 	if (!reader)
 		return error_errno(err, ENOMEM, "list the sandbox's branches");
-	if (dir < 0 || depth > LEFT_DEPTH)
+	if (dir < 0)
 		return 0;
+	if (depth > LEFT_DEPTH)
+		return left_unread(l, err);
 	reader->fd = dir;
 	while (r == 0 && dir_next(reader, &e) > 0) {
 		char below[PATH_MAX];
@@ -133,10 +162,10 @@ static int left_packed(struct left *l, struct warren_error *err)
 	char *save = NULL;
 	struct stat st;
 	size_t n;
-	int r = 0;
+	int r = work_file_read_at(l->upper, "packed-refs", LEFT_TEXT_MAX, &text, &n);
 
-	if (work_file_read_at(l->upper, "packed-refs", LEFT_TEXT_MAX, &text, &n) < 0)
-		return 0;
+	if (r < 0)
+		return r == -EFBIG ? left_unread(l, err) : 0;
 	(void)work_file_read_at(l->project, "packed-refs", LEFT_TEXT_MAX, &mine, &n);
 	for (char *line = strtok_r(text, "\n", &save); line && r == 0;
 	     line = strtok_r(NULL, "\n", &save)) {
@@ -175,6 +204,123 @@ static int left_head(struct left *l, struct warren_error *err)
 	return 0;
 }
 
+/* Another format of references, in which the reflog is, too. */
+static int left_reftable(struct left *l, struct warren_error *err)
+{
+	struct stat st;
+
+	return beneath_stat(l->upper, "reftable", &st) == 0 ? left_unread(l, err) : 0;
+}
+
+/* ------------------------------------------------------------------- detached HEAD */
+
+/* Read the lines of the reflog that the sandbox added. */
+static int left_log_read(int upper, int project, char **ret, const char **ret_new)
+{
+	AUTO_FREE char *mine = NULL;
+	size_t n = 0, ignored;
+	int r = work_file_read_at(upper, "logs/HEAD", LEFT_TEXT_MAX, ret, &ignored);
+
+	if (r < 0)
+		return r;
+	(void)work_file_read_at(project, "logs/HEAD", LEFT_TEXT_MAX, &mine, &ignored);
+	while (mine && (*ret)[n] && (*ret)[n] == mine[n])
+		n++;
+	while (n > 0 && (*ret)[n - 1] != '\n')
+		n--;
+	*ret_new = *ret + n;
+	return 0;
+}
+
+/* Get the next commit that a detached HEAD was at before a checkout. */
+static bool left_log_next(const char **at, char id[65])
+{
+	static const char text[] = "\tcheckout: moving from ";
+
+	while ((*at = strstr(*at, text)) != NULL) {
+		*at += sizeof(text) - 1;
+		(void)snprintf(id, 65, "%.*s", (int)strcspn(*at, " \n"), *at);
+		if (git_is_id(id))
+			return true;
+	}
+	return false;
+}
+
+/* Which of the commits has the user's repository, even if no reference leads to them? */
+static int left_log_known(struct left *l, char *const *ids, struct buf *out,
+			  struct warren_error *err)
+{
+	AUTO_FREE const char **argv = calloc(strv_len(ids) + 4, sizeof(*argv));
+	const struct git_command c = { .argv = argv, .slow = true, .in = -1, .out = -1 };
+	size_t n = 0;
+
+	if (!argv)
+		return error_errno(err, ENOMEM, "read the sandbox's reflog");
+	argv[n++] = "rev-list";
+	argv[n++] = "--no-walk=unsorted";
+	argv[n++] = "--ignore-missing";
+	for (; *ids; ids++)
+		argv[n++] = *ids;
+	return git_run(l->w, &c, out, err);
+}
+
+static int left_log_ids(struct left *l, char *const *ids, struct warren_error *err)
+{
+	struct buf known AUTO_BUF = BUF_INIT(LEFT_TEXT_MAX);
+	int r = left_log_known(l, ids, &known, err);
+
+	if (r < 0 && r != -EPROTO)
+		return r;
+	buf_add(&known, "", 1);
+	r = 0;
+	for (; *ids && r == 0 && strv_len(l->ret->others) < LEFT_NAMED; ids++)
+		if (!known.data || !strstr(known.data, *ids))
+			r = left_add(l, *ids, err);
+	return r;
+}
+
+static int left_log(struct left *l, struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL;
+	char **ids = NULL, id[65];
+	const char *at;
+	size_t n = 0;
+	int r = left_log_read(l->upper, l->project, &text, &at);
+
+	if (r < 0)
+		return r == -EFBIG ? left_unread(l, err) : 0;
+	while (r == 0 && n <= LEFT_LOG && left_log_next(&at, id)) {
+		if (strv_has(ids, id))
+			continue;
+		r = strv_add(&ids, id);
+		n++;
+	}
+	if (r < 0)
+		r = error_errno(err, ENOMEM, "read the sandbox's reflog");
+	else if (n > LEFT_LOG)
+		r = left_unread(l, err);
+	else if (n > 0)
+		r = left_log_ids(l, ids, err);
+	(void)strv_free(ids);
+	return r;
+}
+
+bool work_commits_were_detached(struct work *w)
+{
+	AUTO_CLOSE int root = changes_upper(w),
+		       upper = root < 0 ? root : beneath_dir(root, ".git", O_PATH),
+		       project = w->project_fd < 0
+					 ? -1
+					 : beneath_dir(w->project_fd, ".git", O_PATH);
+	AUTO_FREE char *text = NULL;
+	const char *at;
+	char id[65];
+	int r = upper < 0 || project < 0 ? -ENOENT
+					 : left_log_read(upper, project, &text, &at);
+
+	return r == -EFBIG || (r == 0 && left_log_next(&at, id));
+}
+
 int work_commits_left(struct work *w, struct work_commits_left *ret,
 		      struct warren_error *err)
 {
@@ -193,7 +339,14 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 	if (r == 0)
 		r = left_dir(&l, "refs", 0, err);
 	if (r == 0)
+		r = left_dir(&l, "worktrees", 0, err);
+	if (r == 0)
 		r = left_packed(&l, err);
+	if (r == 0)
+		r = left_reftable(&l, err);
+	/* They may be in a branch that is not taken yet. */
+	if (r == 0 && !found.any)
+		r = left_log(&l, err);
 	free(l.head);
 	if (r < 0)
 		return r;
@@ -205,35 +358,56 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 /* May it be a word of a command that the user copies? */
 static bool left_is_plain(const char *name)
 {
-	return name[0] != '-' &&
+	return name[0] != '-' && strlen(name) <= 60 &&
 	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			    "0123456789._/-") == strlen(name);
+}
+
+/* Name one; returns what git calls it, or NULL. */
+static const char *left_name(const char *name, struct buf *out)
+{
+	const char *kind = left_starts(name, "refs/heads/")  ? "the branch"
+			   : left_starts(name, "refs/tags/") ? "the tag"
+							     : "the reference";
+
+	if (strcmp(name, "refs/stash") == 0) {
+		buf_puts(out, "the stash");
+		return NULL;
+	}
+	if (strcmp(name, "refs/") == 0) {
+		buf_puts(out, "references that Warren cannot read");
+		return "BRANCH";
+	}
+	if (git_is_id(name)) {
+		buf_printf(out, "%.12s", name);
+		return name;
+	}
+	name += left_starts(name, "refs/heads/")  ? 11
+		: left_starts(name, "refs/tags/") ? 10
+						  : 0;
+	buf_printf(out, "%s '%.60s'", kind, name);
+	return name;
 }
 
 void work_commits_left_text(const struct work_commits_left *l, const char *id,
 			    struct buf *out)
 {
-	const char *first = NULL;
+	const char *first = NULL, *name;
 	size_t n = strv_len(l->others);
+	bool ids = n > 0 && git_is_id(l->others[0]);
 
+	buf_puts(out, ids ? "no branch: " : "");
 	for (size_t i = 0; i < n && i < 5; i++) {
-		const char *name = l->others[i];
-		bool tag = left_starts(name, "refs/tags/");
-
 		buf_puts(out, i > 0 ? ", " : "");
-		if (strcmp(name, "refs/stash") == 0) {
-			buf_puts(out, "the stash");
-			continue;
-		}
-		name += tag ? 10 : 11;
-		buf_printf(out, "%s '%.60s'", tag ? "the tag" : "the branch", name);
+		name = left_name(l->others[i], out);
 		first = first ? first : name;
 	}
 	if (n > 5)
 		buf_printf(out, " and %zu more", n - 5);
-	buf_printf(out, " (to get %s, first: warren work --resume %s -- git %s%.60s)",
+	buf_printf(out, " (to get %s, first: warren work --resume %s -- git %s%.*s)",
 		   n == 1 ? "it" : "one of them", id, first ? "checkout " : "stash pop",
-		   !first                 ? ""
-		   : left_is_plain(first) ? first
-					  : "BRANCH");
+		   ids ? 12 : 60,
+		   !first                        ? ""
+		   : ids || left_is_plain(first) ? first
+						 : "BRANCH");
 }

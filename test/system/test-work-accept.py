@@ -499,6 +499,34 @@ def commits_of_other_branches_are_named():
 
 
 @test
+def a_work_does_not_end_while_a_reference_or_the_reflog_has_other_commits():
+    with project() as p:
+        p.put("a", b"1\n")
+        p.git()
+        commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m two"
+        works = lambda: p.warren("work", "--list", "--json").stdout.count(b'"id"')
+        for how, named in (
+            (f"git checkout -q --detach; git checkout -q -; {commit}; git reset -q --hard HEAD~", None),
+            (f"git checkout -q --detach; {commit}; git checkout -q -", "commits in no branch: "),
+            (f"{commit}; git update-ref refs/backup/x HEAD; git reset -q --hard HEAD~", "git checkout refs/backup/x"),
+        ):
+            p.warren("work", "--no-setup", "-q", "--", "sh", "-c", how)
+            eq(works(), 1 if named else 0, how)
+            if not named:
+                continue
+            out = p.warren("diff", "--stat")
+            ok(b"[needs --as-commits]" in out.stdout, out)
+            out = p.warren("accept")
+            ok(named.encode() in out.stderr and b"is removed" not in out.stdout, out)
+            eq(works(), 1, how)
+            command = out.stderr.decode().split("warren work ")[1].split(")")[0].split()
+            p.warren("work", "-q", "--keep", *command)
+            out = p.warren("accept", "--as-commits")
+            ok(out.stdout.startswith(b"1 new commit in branch warren/") and b"is removed" in out.stdout, out)
+            eq(works(), 0, how)
+
+
+@test
 @needs_root
 def worktrees_and_submodules_are_accepted_like_other_projects():
     with project() as p:

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/strv.h"
 #include "work/hide.h"
 #include "work/work_internal.h"
 
@@ -64,8 +65,9 @@ static void expect_left(const char *script, bool head, const char *others)
 	int r;
 
 	/* What the user has, also since then, is not new. */
-	git("tag old && git branch other");
-	inside(w, "set -e; %s", script);
+	git("tag old && git branch other && git update-ref refs/remotes/o/x $(git "
+	    "commit-tree -m z HEAD^{tree}) && git update-ref refs/notes/n refs/remotes/o/x");
+	inside(w, "set -e; c=$(" GIT "commit-tree -m two HEAD^{tree}); %s", script);
 	git("commit -q --allow-empty -m mine");
 	EQ(work_commits_left(w, &left, &err), 0);
 	EQ(left.head, head);
@@ -114,6 +116,70 @@ TEST(commits_that_are_not_checked_out_are_named)
 		    "checkout -q -b feat; " GIT "commit -q --allow-empty -m three",
 		true,
 		"the branch 'a;b' (to get it, first: warren work --resume ID -- git checkout BRANCH)");
+}
+
+TEST(commits_of_references_that_are_no_branches_are_named)
+{
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	/* Controls: the user has the commits. */
+	expect_left(GIT "update-ref refs/remotes/o/y HEAD; " GIT
+			"update-ref refs/x/y refs/remotes/o/x; " GIT "pack-refs --all",
+		    false, "");
+	expect_left(GIT "update-ref refs/x/y $c; " GIT "update-ref -d refs/x/y", false,
+		    "");
+	expect_left(
+		GIT "update-ref refs/backup/main $c", false,
+		"the reference 'refs/backup/main' (to get it, first: warren work --resume "
+		"ID -- git checkout refs/backup/main)");
+	expect_left(GIT "update-ref refs/remotes/o/x $c", false,
+		    "the reference 'refs/remotes/o/x'");
+	expect_left(GIT "update-ref refs/original/refs/heads/main $c; " GIT
+			"pack-refs --all",
+		    false, "the reference 'refs/original/refs/heads/main'");
+	expect_left(GIT "update-ref refs/bisect/bad $c", false,
+		    "the reference 'refs/bisect/bad'");
+	expect_left(GIT "notes add -m note", false, "the reference 'refs/notes/commits'");
+	expect_left(GIT "worktree add -q --detach ../out $c", false,
+		    "the reference 'worktrees/out/HEAD'");
+	expect_left("mkdir .git/reftable", false, "references that Warren cannot read");
+}
+
+TEST(commits_that_no_branch_has_are_named)
+{
+	static const char left_head[] =
+		GIT "checkout -q --detach; " GIT "commit -q --allow-empty -m two; " GIT
+		    "checkout -q main";
+	AUTO_WORK struct work *w = NULL;
+	AUTO_COMMITS struct work_commits c = { 0 };
+	AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	/* Controls: old commits, and what git replaced or discarded. */
+	expect_left(GIT "checkout -q --detach; " GIT "checkout -q main; " GIT
+			"checkout -q refs/remotes/o/x; " GIT "checkout -q main",
+		    false, "");
+	expect_left(GIT "commit -q --allow-empty -m two; " GIT "reset -q --hard HEAD~",
+		    false, "");
+	expect_left(GIT "commit -q --allow-empty -m two; " GIT
+			"commit -q --amend --allow-empty -m three; " GIT
+			"rebase -q --force-rebase HEAD~",
+		    true, "");
+	expect_left(left_head, false, "no branch: ");
+
+	/* When it is taken, nothing is left. */
+	w = prepare("fix");
+	inside(w, "set -e; %s", left_head);
+	OK(work_commits_were_detached(w));
+	EQ(work_commits_left(w, &left, &err), 0);
+	EQ(strv_len(left.others), 1);
+	inside(w, GIT "checkout -q %.12s", left.others[0]);
+	EQ(work_commits_accept(w, 0, &c, &err), 0);
+	git("log -1 --format=%s warren/fix | grep -qx two");
+	inside(w, GIT "checkout -q main");
+	work_commits_left_done(&left);
+	EQ(work_commits_left(w, &left, &err), 0);
+	OK(!left.any);
+	end();
 }
 
 TEST(a_branch_does_not_lose_commits)

@@ -38,6 +38,7 @@ static void review_say(const char *text)
 /* Find out whether there are commits. A command like `git status` changes other files. */
 static int review_find_commits(struct review *v, struct warren_error *err)
 {
+	AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
 	AUTO_CHANGES struct changes all = { 0 };
 	bool repository = false;
 	int r;
@@ -51,6 +52,11 @@ static int review_find_commits(struct review *v, struct warren_error *err)
 	r = changes_list(v->d.work, CHANGES_EXPAND, &all, err);
 	for (size_t i = 0; r == 0 && i < all.n; i++)
 		v->commits |= change_is_ref(&all.v[i]);
+	/* Those of a detached HEAD are only in the reflog. */
+	if (r == 0 && !v->commits) {
+		r = work_commits_left(v->d.work, &left, err);
+		v->commits = left.any;
+	}
 	return r;
 }
 
