@@ -74,10 +74,10 @@ static const struct {
 };
 
 /*
- * Values that nobody executes, or reads as configuration: of git, and of tools that many
- * people use. Several keys are separated by blanks; NULL: all keys of the section that
- * the other table does not have. The section of a tool is data as a whole only if the
- * tool executes nothing that its keys name.
+ * Values that are neither executed nor read as configuration: of git, and of tools that
+ * many people use. Several keys are separated by blanks; NULL: all keys of the section
+ * that the other table does not have. The section of a tool is data as a whole only if
+ * the tool executes nothing that its keys name.
  */
 static const struct {
 	const char *section, *keys;
