@@ -144,6 +144,30 @@ bool words_git_executes(const char *command, const char *word, const char **ret)
 	return false;
 }
 
+/*
+ * "EDITOR:-vim": a variable with a command that is read from the environment, or a
+ * program of PATH that executes none of its arguments.
+ */
+static bool words_is_given_or(const char *name, size_t n)
+{
+	static const char *const commands[] = { "EDITOR:-", "VISUAL:-", "PAGER:-" };
+	char program[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		size_t size = strlen(commands[i]), rest = n - size;
+
+		if (n <= size || memcmp(commands[i], name, size) != 0 ||
+		    rest >= sizeof(program))
+			continue;
+		(void)memcpy(program, name + size, rest);
+		program[rest] = '\0';
+		return strspn(program, "abcdefghijklmnopqrstuvwxyz") == rest &&
+		       (words_kind_of(program) == WORDS_PROGRAM ||
+			words_kind_of(program) == WORDS_HARMLESS);
+	}
+	return false;
+}
+
 bool words_is_given(const char *name, size_t n)
 {
 	/* Others of git, such as GIT_PREFIX, are paths, or may be empty. */
@@ -178,7 +202,7 @@ bool words_is_given(const char *name, size_t n)
 	for (size_t i = 0; i < ARRAY_SIZE(given); i++)
 		if (strlen(given[i]) == n && memcmp(given[i], name, n) == 0)
 			return true;
-	return false;
+	return words_is_given_or(name, n);
 }
 
 bool words_is_command(const char *name, size_t n)

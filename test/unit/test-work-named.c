@@ -231,7 +231,15 @@ static const struct {
 	{ "cd; p/t/x.sh", UNCLEAR },
 	{ "GIT_EDITOR=make git commit", UNCLEAR },
 	{ "GIT_SEQUENCE_EDITOR=$X git rebase -i", UNCLEAR },
+	{ "${EDITOR:-t/x.sh} a", UNCLEAR },
+	{ "${EDITOR:-sh} a", UNCLEAR },
+	{ "${EDITOR:-make} a", UNCLEAR },
+	{ "${TOOL:-vim} a", UNCLEAR },
+	{ "EDITOR=t/x.sh; ${EDITOR:-vim} a", NAMED },
 	/* What is usual stays harmless. */
+	{ "${EDITOR:-vim} ~/.gitconfig", HARMLESS },
+	{ "\"${VISUAL:-vi}\" a", HARMLESS },
+	{ "git log | ${PAGER:-less}", HARMLESS },
 	{ "git log --oneline", HARMLESS },
 	{ "f() { git push origin \"$1\"; }; f", HARMLESS },
 	{ "git branch --merged | grep -v main | xargs git branch -d", HARMLESS },
@@ -378,6 +386,8 @@ TEST(the_environment_is_configuration_too)
 		{ { "GIT_EDITOR" }, { "hk/x -w" } },
 		{ { "GIT_SSH_COMMAND" }, { "ssh -o ProxyCommand='hk/x %h'" } },
 		{ { "PAGER" }, { "hk/x" } },
+		{ { "EDITOR" }, { "sh hk/x" } },
+		{ { "VISUAL" }, { "hk/x -w" } },
 		{ { "GIT_EXEC_PATH" }, { "hk" } },
 	};
 
