@@ -503,12 +503,13 @@ def a_work_does_not_end_while_a_reference_or_the_reflog_has_other_commits():
     with project() as p:
         p.put("a", b"1\n")
         p.git()
-        commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m two"
+        # Each with another message: the same commit in the same second would be one that the user has.
+        commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m"
         works = lambda: p.warren("work", "--list", "--json").stdout.count(b'"id"')
         for how, named in (
-            (f"git checkout -q --detach; git checkout -q -; {commit}; git reset -q --hard HEAD~", None),
-            (f"git checkout -q --detach; {commit}; git checkout -q -", "commits in no branch: "),
-            (f"{commit}; git update-ref refs/backup/x HEAD; git reset -q --hard HEAD~", "git checkout refs/backup/x"),
+            (f"git checkout -q --detach; git checkout -q -; {commit} two; git reset -q --hard HEAD~", None),
+            (f"git checkout -q --detach; {commit} three; git checkout -q -", "commits in no branch: "),
+            (f"{commit} four; git update-ref refs/backup/x HEAD; git reset -q --hard HEAD~", "git checkout refs/backup/x"),
         ):
             p.warren("work", "--no-setup", "-q", "--", "sh", "-c", how)
             eq(works(), 1 if named else 0, how)
