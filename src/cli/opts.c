@@ -11,7 +11,7 @@
 #include "base/did_you_mean.h"
 #include "base/parse.h"
 
-/* Maximum length of a line in the list of options. */
+/* Maximum length of a line in the list of options; only a long word exceeds it. */
 #define HELP_WIDTH 90
 /* Maximum length of a quoted word or of an inner error in a message. */
 #define QUOTE_MAX 120

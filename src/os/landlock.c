@@ -50,16 +50,16 @@ static const struct {
 
 #define ALLOWED_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 
-/* Without links, devices, pipes and sockets. */
+/* Creates no links, devices, pipes and sockets. */
 #define ALLOWED_WRITE                                                     \
 	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
 	 LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |    \
 	 LANDLOCK_ACCESS_FS_MAKE_DIR | FS_REFER | FS_TRUNCATE)
 
-/* What changes nothing: a process that may read everything needs no rules for it. */
+/* Rights that change nothing: a process that may read everything is not limited. */
 #define HARMLESS (ALLOWED_READ | LANDLOCK_ACCESS_FS_EXECUTE)
 
-/* The only rights that the rule for a file can have. */
+/* The rights that a rule for a file, and not a directory, can have. */
 #define OF_FILES \
 	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE)
 

@@ -37,12 +37,13 @@ int landlock_restrict_files(const char *const *paths, struct warren_error *err);
 
 /*
  * Make rules for a process that may read everything, but write, create, remove, rename
- * and truncate only below the directory @dir (-1: nothing) and write to /dev/null, and
- * have no more TCP, signals and abstract sockets than with landlock_restrict(). The rules
- * are for the directory itself, whatever its name becomes. The kernel restricts none of
- * modes, owners, times and attributes; before version 2, nothing can be renamed to
- * another directory, and before version 3, existing files can be truncated. A descriptor
- * for landlock_enter(); -ENOSYS: this kernel has no Landlock; or -errno.
+ * and truncate files only below the directory @dir (-1: nowhere), and write to /dev/null.
+ * TCP, signals and abstract sockets are restricted as with landlock_restrict(). The rules
+ * apply to the directory itself, even if it is renamed. The kernel does not restrict
+ * changes of modes, owners, times and attributes. Before version 2, nothing can be
+ * renamed to another directory, and before version 3, all existing files can be
+ * truncated. Returns a descriptor for landlock_enter(); -ENOSYS: this kernel has no
+ * Landlock; or -errno.
  */
 int landlock_rules_to_write(int dir, struct warren_error *err);
 

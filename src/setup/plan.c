@@ -279,7 +279,7 @@ static int key_add_file(struct sha256 *h, int project_fd, const char *path,
 	return 0;
 }
 
-/* Add the .gitignore files of a directory, and of those above it except the project's. */
+/* Add the .gitignore files of @dir and of those above it, but not the project's. */
 static int key_add_ignored_dir(struct sha256 *h, int project_fd, const char *dir,
 			       struct warren_error *err)
 {
@@ -299,8 +299,9 @@ static int key_add_ignored_dir(struct sha256 *h, int project_fd, const char *dir
 }
 
 /*
- * They decide which files of the steps are kept (prune.c). To find all of them would take
- * a walk through the project, so those count that are where steps usually write.
+ * Add .gitignore files, which decide which files of the steps are kept (prune.c). Finding
+ * all of them would need a walk through the project, so only those in directories to
+ * which steps usually write are added.
  */
 static int key_add_ignored(struct sha256 *h, int project_fd, const struct setup_steps *s,
 			   struct warren_error *err)

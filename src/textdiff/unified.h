@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unified.h - write changes as `git diff` does, or `git diff --full-index --binary`
+ * unified.h - write changes like `git diff` or `git diff --full-index --binary`
  *
  * The output can be applied with `git apply`. If the buffer is full, .failed is set in
  * it.
@@ -24,8 +24,8 @@ struct unified_side {
 
 struct unified_options {
 	unsigned context;
-	bool binary;   /* write the contents of binary files, and whole ids; otherwise,
-			  say that they differ */
+	bool binary;   /* write full ids, and the contents of binary files; otherwise,
+			  only that these differ */
 	bool terminal; /* escape control characters in lines: the output is for a person
 			*/
 	const struct unified_colors *colors;

@@ -10,7 +10,7 @@
 
 #define NO_BLOB_ID "0000000000000000000000000000000000000000"
 
-/* git shows as many at least; for binary contents, it wants all. */
+/* git shows at least this many; to apply binary contents, it needs all. */
 #define SHORT_ID_DIGITS 7
 
 /*

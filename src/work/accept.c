@@ -136,8 +136,7 @@ static size_t accept_first_in(const struct changes *all, const char *tree)
 
 static bool accept_is_part(const struct change *c, const struct change *tree, bool set_id)
 {
-	/* What was moved to an ignored directory is listed, and decided on, on its own.
-	 */
+	/* A file that was moved to an ignored directory is a separate change. */
 	if (tree->ignored && c->from && !accept_is_below(c->from, tree->path))
 		return false;
 	return (!tree->ignored || c->ignored) && (set_id || !change_is_set_id_only(c));
@@ -220,15 +219,15 @@ static int accept_plan_all(struct accept *a, const struct accept_item *items, si
 		       : accept_expand(a->w, items, n, set_id, accept_one_item, a, err);
 }
 
-/* How long an accept waits for that of another work on the same project. */
+/* How long an accept waits for another accept in the same project. */
 #define ACCEPT_TRIES   200
 #define ACCEPT_WAIT_US 50000
 
 /*
- * Two accepts at the same time would each notice that the files are no longer what they
- * were, and be undone. So the second one waits. Any process that can read the directory
- * could lock it; after some seconds, or if the filesystem has no locks, go on: then the
- * worst is that nothing is accepted.
+ * Two accepts at the same time would each notice that files have changed, and be undone.
+ * So the second one waits. Any process that can read the directory could lock it, so
+ * after some seconds, or if the filesystem has no locks, go on: at worst, nothing is
+ * accepted.
  */
 static void accept_wait(const struct work *w)
 {

@@ -100,8 +100,8 @@ int accept_changes(struct work *w, const struct accept_item *items, size_t n,
 		   struct warren_error *err) MUST_CHECK;
 void accept_result_done(struct accept_result *r);
 /*
- * Does the work have the versions of files that were accepted with markers? Nothing else
- * has them, so such a work is removed only on request.
+ * Does the work keep versions of files that were accepted with markers? They exist
+ * nowhere else, so such a work is removed only on request.
  */
 bool accept_has_marked(const struct work *w);
 

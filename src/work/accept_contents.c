@@ -141,7 +141,8 @@ void accept_conflicts_begin(struct accept *a)
 	char next[64];
 
 	(void)tree_remove(a->w->dir_fd, a->w->dir_fd, conflict_open);
-	/* Those with markers are no changes any more: nothing would write them again. */
+	/* Keep files with markers: they are accepted, so no accept would write them
+	 * again. */
 	do
 		(void)snprintf(next, sizeof(next), "%s/%zu", conflict_marked,
 			       ++a->n_marked);
@@ -183,7 +184,7 @@ static int conflict_keep(struct accept *a, bool markers, const char *path,
 int accept_conflict_add(struct accept *a, const char *path, const struct accept_merge *m,
 			struct warren_error *err)
 {
-	/* As plan_conflict() decides. */
+	/* The same condition as in plan_conflict(). */
 	const bool markers =
 		a->o->conflicts == ACCEPT_MARKERS && m->out.data && m->theirs.exists;
 	struct accept_result *result = a->result;

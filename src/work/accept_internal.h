@@ -27,7 +27,7 @@ struct accept {
 	bool last;        /* only what must be planned last */
 	bool any_last;    /* there is such a change */
 	char staging_name[ID_LEN + 16];
-	size_t n_marked; /* of earlier accepts */
+	size_t n_marked; /* conflicts that earlier accepts kept with markers */
 	uid_t uid;       /* of new files */
 	gid_t gid;
 };
@@ -112,7 +112,7 @@ int upper_stage_edit(struct work *w, const struct op *op, struct text text,
 		     const struct stat *like);
 /* Keep a copy of @from, with the mode .new_mode, for OP_PART. */
 int upper_stage_part(struct work *w, const struct op *op, const struct change_at *from);
-/* The name of what is kept. */
+/* The name of the file that is kept for the operation. */
 void upper_edit_name(const struct op *op, char ret[32]);
 /* Put it where the sandbox sees it. It may have been done before. */
 int upper_edit(struct work *w, const struct op *op);
@@ -126,8 +126,8 @@ int upper_show_below(int upper, int lower);
 /* The same for a change that is discarded: the sandbox sees the project's file again. */
 int upper_restore(struct work *w, const char *path);
 /*
- * A new directory is discarded: it is removed, or, if it has other changes, keeps no mode
- * that others could use.
+ * Discard a new directory: remove it, or, if it contains other changes, give it a mode
+ * that other users cannot exploit.
  */
 int upper_restore_new_dir(struct work *w, const char *path);
 /* The sandbox's directory at @path gets the mode of the project's. */
@@ -140,24 +140,24 @@ bool upper_has_dir(int upper, int lower, const char *path);
 /* In mode WORK_COPY, the copy gets what the sandbox sees at @path. 0 or -errno. */
 int upper_drop_copy(struct work *w, const char *path);
 /*
- * In mode WORK_COPY, only a part of a change was accepted: the copy gets what that is, so
- * that the rest is the change. 0 or -errno.
+ * In mode WORK_COPY, put the accepted part of a change into the copy, so that only the
+ * rest is still a change. 0 or -errno.
  */
 int upper_part_copy(struct work *w, const struct op *op);
 
 /* ------------------------------------------------------------- accept_part.c */
 
-/* A part of a change is accepted, in mode WORK_COPY. */
+/* A part of a change that is accepted in mode WORK_COPY. */
 struct accept_part {
 	const struct change *change;
-	const struct patch *hunks;      /* NULL: all but some bits of the mode */
+	const struct patch *hunks; /* NULL: everything except some bits of the mode */
 	const struct change_at *theirs; /* the sandbox's file or directory */
-	mode_t mode;                    /* that the project's file or directory gets */
+	mode_t mode; /* the new mode of the project's file or directory */
 };
-/* Apply hunks to what the copy has at @path. */
+/* Apply hunks to the copy's file at @path. */
 int accept_part_apply(struct accept *a, const char *path, const struct patch *hunks,
 		      struct buf *out, struct stat *ret_st, struct warren_error *err);
-/* Plan what the copy gets. 0 or -errno. */
+/* Plan the operation that writes the part to the copy. 0 or -errno. */
 int accept_part_plan(struct accept *a, const struct accept_part *part,
 		     struct warren_error *err);
 
@@ -183,7 +183,7 @@ int accept_merge(struct accept *a, const struct change *c, const struct patch *h
 		 const struct change_at *yours, const struct change_at *theirs,
 		 struct accept_merge *ret, struct warren_error *err);
 void accept_merge_done(struct accept_merge *m);
-/* Remove what the last accept kept of conflicts that are still to be decided on. */
+/* Remove the files of undecided conflicts that the last accept kept. */
 void accept_conflicts_begin(struct accept *a);
 /* Record a conflict, and keep both versions. */
 int accept_conflict_add(struct accept *a, const char *path, const struct accept_merge *m,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accept_part.c - mode WORK_COPY: only a part of a change is accepted
+ * accept_part.c - accept a part of a change in mode WORK_COPY
  *
- * In mode WORK_OVERLAY, changes are what differs from the project. So what was accepted
- * is no longer a change, and what the user does to it later is the user's. A copy does
- * not change with the project: it gets what is accepted of a file, here some hunks, or
- * all but the set-id bits.
+ * In mode WORK_OVERLAY, changes are compared with the project, so what was accepted is no
+ * longer a change. In mode WORK_COPY, changes are compared with the copy, which does not
+ * follow the project. So the accepted part must be written to the copy, too: here some
+ * hunks, or everything except set-id bits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static int part_hunks(struct accept *a, const struct accept_part *part, struct o
 		return r;
 	op->new_mode = st.st_mode & 07777;
 	r = upper_stage_edit(a->w, op, TEXT(out.data, out.len), &st);
-	return r < 0 ? error_errno(err, -r, "keep what is accepted of '%s'", op->path)
+	return r < 0 ? error_errno(err, -r, "keep the accepted part of '%s'", op->path)
 		     : 0;
 }
 
@@ -60,11 +60,12 @@ int accept_part_plan(struct accept *a, const struct accept_part *part,
 		op->must = true;
 		return part_hunks(a, part, op, err);
 	}
-	/* Of the sandbox's mode, all but the bits that the project does not get. */
+	/* The sandbox's mode without the set-id bits that the project does not get. */
 	op->new_mode = part->theirs->st.st_mode & 07777 & ~(MODE_SET_ID & ~part->mode);
 	if (S_ISREG(c->new_mode) && c->kind != CHANGE_MODE) {
 		op->must = true;
 		r = upper_stage_part(a->w, op, part->theirs);
 	}
-	return r < 0 ? error_errno(err, -r, "keep what is accepted of '%s'", c->path) : 0;
+	return r < 0 ? error_errno(err, -r, "keep the accepted part of '%s'", c->path)
+		     : 0;
 }

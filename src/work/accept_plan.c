@@ -734,7 +734,7 @@ static int plan_drop(struct plan *p)
 	return !p->drop || plan_op(p, OP_DROP, p->c->path) ? 0 : -ENOMEM;
 }
 
-/* In mode WORK_COPY, what is accepted is no longer a change only if the copy has it. */
+/* In mode WORK_COPY, an accepted change remains a change until the copy has it. */
 static int plan_part(const struct plan *p, struct warren_error *err)
 {
 	const struct accept_part part = {

@@ -57,7 +57,7 @@ int base_shown(struct work *w, const struct change *c, struct change_side *ret)
 	close_p(&at.dir);
 	if (r < 0 || (!now.large && text_equal(shown.text, now.text)))
 		return 0;
-	/* A copy contains all files. Other names of cleaned files are small ones. */
+	/* A copy contains all files. Cleaned files with other names are small. */
 	if (now.large && !(c->guard & GUARD_GIT))
 		return 0;
 	/* The file was cleaned again, but the sandbox has not seen the result. */
@@ -184,7 +184,7 @@ int base_keep(struct work *w, struct warren_error *err)
 	for (size_t i = 0; i < c.n; i++) {
 		const struct change *v = &c.v[i];
 
-		/* An ignored place that a file was moved to does not make it ignored. */
+		/* A file that was moved to an ignored place was not ignored before. */
 		if (v->tree || (v->ignored && !v->from) || v->touched ||
 		    !S_ISREG(v->old_mode) || v->old_size > TEXT_MAX)
 			continue;

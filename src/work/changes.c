@@ -312,7 +312,7 @@ static int changes_list_once(struct work *w, unsigned flags, struct changes *ret
 	if (r == 0 && !(flags & CHANGES_EXPAND) && changes_may_be_moved_inside(&c)) {
 		r = changes_walk(w, upper, hide, lower, flags | CHANGES_EXPAND, &inside,
 				 err);
-		/* There are too many to look into them. */
+		/* Too many files: do not search the ignored directories. */
 		r = r == -E2BIG ? 0 : r;
 	}
 	if (r < 0)

@@ -112,7 +112,8 @@ int ignore_filter_begin(struct ignore_filter *f, struct work *w, bool drop)
 				     .drop = drop,
 				     .n = 1 };
 	r = r < 0 ? r : git_named_read(w->project, repositories, true, &f->named);
-	/* The configuration of a repository that was not found may name any file. */
+	/* If the search may have missed a repository, its configuration may name any
+	 * file. */
 	f->named.unclear |= more;
 	if (r == 0)
 		r = git_top(w->project, &f->top);

@@ -117,12 +117,12 @@ void change_done(struct change *c);
 
 /* ----------------------------------------------------------- changes_renames.c */
 
-/* Is there a file that may have been moved to a directory that is listed as one change?
- */
+/* Could a file have been moved into a directory that is listed as one change? */
 bool changes_may_be_moved_inside(const struct changes *c);
 /*
- * Pair files that were removed with equal ones that were added, and sort the list. What
- * was moved to a file in @inside is taken from that: the list with all files, or empty.
+ * Pair files that were removed with equal ones that were added, and sort the list. Files
+ * that were moved into such directories are taken out of @inside, which is the list of
+ * all files, or empty.
  */
 int changes_find_renames(int upper, int lower, struct changes *c, struct changes *inside);
 

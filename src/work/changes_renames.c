@@ -2,11 +2,11 @@
 /*
  * changes_renames.c - pair files that were removed with equal ones that were added
  *
- * Where a file was moved decides what it takes to accept the move: a file that becomes an
- * ignored one, or one that git executes, is listed as one change that needs the option
- * for that. Otherwise the user would accept that the old file is removed, and reject or
- * lose the only copy of it. So such files are also searched for in ignored directories,
- * which are listed as one change.
+ * A move is accepted by the rules for the new place: if the file is ignored there, or git
+ * executes it, the move is one change that needs an option. Otherwise, the user could
+ * accept the removal of the old file and then reject or lose the new one, which is the
+ * only copy. So ignored directories, which are listed as one change, are also searched
+ * for such files.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int rename_by_size(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
-/* Is it accepted unless the user asks for more? */
+/* Is the change accepted without an option? */
 static bool rename_is_plain(const struct change *c)
 {
 	return !c->ignored && !(c->guard & ~(unsigned)GUARD_SETID);
@@ -72,7 +72,7 @@ static int rename_same(int lower, int upper, const char *from, const char *to)
 	r = r < 0 ? r : change_same(&old, &new);
 	close_p(&old.dir);
 	close_p(&new.dir);
-	/* A file that cannot be read is not found to be renamed. */
+	/* If a file cannot be read, it does not count as renamed. */
 	return r == -EACCES ? r : r > 0;
 }
 
@@ -83,7 +83,7 @@ static const char *rename_base(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Find the removed file that became @c: best, one with the same name. */
+/* Find the removed file that became @c, preferably one with the same name. */
 static int rename_find(int upper, int lower, struct change **gone, size_t n,
 		       struct change *c, struct rename_budget *budget)
 {
@@ -130,7 +130,7 @@ static int rename_find(int upper, int lower, struct change **gone, size_t n,
 	return 0;
 }
 
-/* The ignored directory that is listed as one change, and that has the file; or NULL. */
+/* Find the ignored directory that is one change and contains the file; or NULL. */
 static struct change *rename_tree(const struct change *v, size_t n, const char *path)
 {
 	AUTO_FREE char *copy = strdup(path);
@@ -164,7 +164,7 @@ static int rename_by_path(const void *a, const void *b)
 			      *(const struct change *const *)b);
 }
 
-/* What a file could be renamed to: first where nothing has to be asked for. */
+/* Added files that may be renamed ones; first those that need no option. */
 struct rename_targets {
 	struct change **v;
 	size_t n_plain, n;
@@ -189,14 +189,14 @@ static int rename_find_targets(const struct changes *c, const struct changes *in
 		if (rename_is_new(&inside->v[i]) && inside->v[i].ignored &&
 		    rename_tree(c->v, c->n, inside->v[i].path))
 			v[n++] = &inside->v[i];
-	/* The order decides which one is taken: it is that of a list with all files. */
+	/* The first match is taken, so use the order of a list with all files. */
 	if (n > n_plain)
 		qsort(v + n_plain, n - n_plain, sizeof(struct change *), rename_by_path);
 	*ret = (struct rename_targets){ v, n_plain, n };
 	return 0;
 }
 
-/* List the files of ignored directories that were moved there on their own. */
+/* List files that were moved into ignored directories as separate changes. */
 static int rename_take_out(struct changes *c, struct changes *inside)
 {
 	const size_t n = c->n;
@@ -218,7 +218,7 @@ static int rename_take_out(struct changes *c, struct changes *inside)
 		c->v[c->n++] = *moved;
 		*moved = (struct change){ 0 };
 	}
-	/* Unless a change of its mode is left. */
+	/* Drop directories with nothing left, except those whose mode was changed. */
 	for (size_t i = 0; i < n; i++)
 		if (c->v[i].tree && !c->v[i].n_files &&
 		    (!c->v[i].old_mode || c->v[i].old_mode == c->v[i].new_mode))
@@ -238,7 +238,7 @@ static void rename_compact(struct changes *c)
 		qsort(c->v, c->n, sizeof(*c->v), change_compare);
 }
 
-/* Find those that became one of the targets. */
+/* Find the removed files that became one of the targets. */
 static int rename_find_all(int upper, int lower, struct changes *c,
 			   const struct rename_targets *targets)
 {

@@ -192,7 +192,7 @@ static bool search_project_has(const struct changes_walk *k, bool dir)
 	return r == 0 ? !dir || !S_ISDIR(st.st_mode) : r == -ENOTDIR || r == -ELOOP;
 }
 
-/* Does the file of a repository say which commits there are? */
+/* Does the file in a repository determine which commits exist? */
 static bool search_is_ref(const struct changes_walk *k)
 {
 	return guard_git_refs(k->path + k->git_at) ||
@@ -369,8 +369,8 @@ static mode_t search_inherit(const struct walk_dirs *d, const struct stat *old)
 }
 
 /*
- * Is it a new directory with a mode that files in it do not show: others could write to
- * it, or it has a set-id bit that it does not get anyway?
+ * Is it a new directory whose mode must be listed separately from its files? It must if
+ * all users could write to it, or if it has a set-id bit that it would not inherit.
  */
 static bool search_has_odd_mode(const struct walk_names *e, const struct stat *old,
 				const struct stat *new)

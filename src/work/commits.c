@@ -351,8 +351,8 @@ static int commits_revisions(struct commits *c, const char *have)
 }
 
 /*
- * Either side fails if the other one does: which error is the cause? @r and @err are of
- * the git that receives.
+ * If one of the two git processes fails, so does the other one: report the error that is
+ * the cause. @r and @err are those of the receiver.
  */
 static int commits_failed(const struct git_command *sender, int status, int r,
 			  struct warren_error *err)
@@ -405,7 +405,7 @@ static int commits_transfer(struct commits *c, struct warren_error *err)
 	(void)close(ends[0]);
 	if (sender < 0)
 		return sender;
-	/* It may wait for something, too. */
+	/* The sender may wait for something, too. */
 	if (r < 0)
 		(void)kill(sender, SIGKILL);
 	status = git_wait(sender);
@@ -422,7 +422,7 @@ static int commits_receive(struct commits *c, struct warren_error *err)
 	return r;
 }
 
-/* Read the user's repository with git; its output is a line, or nothing. */
+/* Read the user's repository with git, whose output is a line or empty. */
 static int commits_git(struct commits *c, const char *const *argv, char **ret,
 		       struct warren_error *err)
 {
@@ -497,7 +497,7 @@ static int commits_check_branch(struct commits *c, const char *ref, char **ret_o
 	return r;
 }
 
-/* Without those that the branch had, whose last one was @old, or NULL. */
+/* Count the new commits: not those that the branch had. @old: its last one, or NULL. */
 static int commits_count(struct commits *c, const char *old, struct warren_error *err)
 {
 	AUTO_FREE char *text = NULL;
@@ -591,7 +591,7 @@ static int commits_begin(struct commits *c, struct warren_error *err)
 	return commits_head(c, err);
 }
 
-/* Has the user's branch the same commit, now or when the work began? */
+/* Does the user's branch have the same commit, or did it when the work began? */
 static bool commits_are_old(const struct commits *c)
 {
 	AUTO_CLOSE int git = beneath_dir(c->w->project_fd, ".git", O_PATH);
@@ -606,7 +606,7 @@ static bool commits_are_old(const struct commits *c)
 	       strcmp(mine, c->result.commit) == 0;
 }
 
-/* There are none at what is checked out; elsewhere, or in the stash? */
+/* No new commits are checked out: report whether other references have some. */
 static int commits_none(struct commits *c, struct warren_error *err)
 {
 	AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
@@ -621,8 +621,8 @@ static int commits_none(struct commits *c, struct warren_error *err)
 				 "have");
 	work_commits_left_text(&left, c->w->name ? c->w->name : c->w->id, &text);
 	return error_set(err, ENOENT,
-			 "what is checked out in the sandbox has no new commits, but "
-			 "there are some in %s",
+			 "no new commits are checked out in the sandbox, but there are "
+			 "some in %s",
 			 text.data ? text.data : "other branches");
 }
 

@@ -16,7 +16,7 @@ struct work_commits {
 	char *branch; /* that was created or updated: "warren/<name or id>" */
 	char *from;   /* the sandbox's branch; NULL: its HEAD was detached */
 	char commit[65];
-	size_t n; /* commits that the branch, and the work's beginning, did not have */
+	size_t n; /* commits that neither the branch nor the start of the work had */
 };
 
 enum commits_flags {
@@ -26,10 +26,11 @@ enum commits_flags {
 };
 
 /*
- * -ENOENT: there is no repository, or no new commit. -EEXIST: the branch has commits that
- * would be lost. -EPERM: they change files that need permission; the message names them.
- * -EBADMSG: an object is damaged. -ENOSPC and others: git could not write. @flags: enum
- * commits_flags.
+ * Accept the commits of the branch that is checked out in the sandbox. @flags: enum
+ * commits_flags. -ENOENT: there is no repository, or no new commit. -EEXIST: the branch
+ * has commits that would be lost. -EPERM: the commits change files that need permission;
+ * the message names these files. -EBADMSG: an object is damaged. -ENOSPC and others: git
+ * could not write.
  */
 int work_commits_accept(struct work *w, unsigned flags, struct work_commits *ret,
 			struct warren_error *err) MUST_CHECK;
@@ -38,21 +39,21 @@ void work_commits_done(struct work_commits *c);
 #define AUTO_COMMITS CLEANUP(work_commits_done)
 
 /*
- * Commits of the sandbox that no reference of the user leads to. Only if there are none,
- * those of a detached HEAD that was left, and which the user's repository does not have:
- * then .others has their ids.
+ * Commits of the sandbox that no reference of the user leads to. Only if there are none:
+ * commits of an earlier detached HEAD that the user's repository does not have; then
+ * .others has their ids.
  */
 struct work_commits_left {
 	bool any;
-	bool head;     /* of what is checked out in the sandbox */
-	char **others; /* "refs/heads/x"; "refs/": some cannot be read; or ids */
+	bool head;     /* at what is checked out in the sandbox */
+	char **others; /* "refs/heads/x", or "refs/" if some cannot be read; or ids */
 };
 
 int work_commits_left(struct work *w, struct work_commits_left *ret,
 		      struct warren_error *err) MUST_CHECK;
 /* Did the sandbox leave a detached HEAD? Its commits may be in no branch. */
 bool work_commits_were_detached(struct work *w);
-/* Name the others, and say how to get them from the work @id. */
+/* Write the names of the others, and how to get them from the work @id. */
 void work_commits_left_text(const struct work_commits_left *l, const char *id,
 			    struct buf *out);
 void work_commits_left_done(struct work_commits_left *l);

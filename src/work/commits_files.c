@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commits_files.c - which files do commits of the sandbox change that need permission?
+ * commits_files.c - find files in commits of the sandbox that need permission
  *
- * A merge of such commits would do the same to the user's files: delete hidden ones, or
- * change what git then executes. So the rules are those for files (git_guard.c), as far
- * as commits can have such files. The commits are in the user's repository already,
- * without a branch.
+ * A merge of such commits would delete hidden files of the user, or change what git then
+ * executes. So they are checked by the rules for files (git_guard.c), as far as commits
+ * can contain such files. At that time, the commits are in the user's repository, but in
+ * no branch.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,16 +28,16 @@
 #define FILES_LIST_MAX ((size_t)256 << 20)
 #define FILES_KEPT     4096 /* paths of each kind */
 #define FILES_NAMES    5    /* in a message */
-#define FILES_SIDES    64 /* the parents of a merge, and itself; git's limit is similar */
+#define FILES_SIDES    64   /* a merge and its parents; git has a similar limit */
 
 #define FILES_SUBMODULE 0160000u
 
 struct commit_file_check {
 	const struct work *w;
 	const char *commit;
-	int layer;              /* of hidden files; -1: they may change */
-	bool git;               /* what git executes may not change */
-	struct git_named named; /* by the user's configuration */
+	int layer;              /* whiteouts of hidden files; -1: these may change */
+	bool git;               /* files that git executes may not change */
+	struct git_named named; /* by git's configuration of the user */
 	char **hidden, **guarded;
 };
 
@@ -51,7 +51,7 @@ static void commit_file_check_done(struct commit_file_check *f)
 
 /* ---------------------------------------------------------------- git's output */
 
-/* "<colons><modes> <ids> <letters>\0<path>\0", with a colon per parent. */
+/* "<colons><modes> <ids> <letters>\0<path>\0", with one colon for each parent. */
 struct commit_file_record {
 	size_t n;                    /* parents and the commit, which is the last */
 	unsigned modes[FILES_SIDES]; /* 0: there is no such file */
@@ -94,7 +94,7 @@ static int commit_file_next(const char **at, const char *end,
 
 /* -------------------------------------------------------------- what git executes */
 
-/* Add a path; of very many, only the first ones. */
+/* Add a path, unless there are very many. */
 static int commit_file_add(char ***list, const char *path)
 {
 	return strv_has(*list, path) || strv_len(*list) >= FILES_KEPT
@@ -102,7 +102,7 @@ static int commit_file_add(char ***list, const char *path)
 		       : strv_add(list, path);
 }
 
-/* Does each part of the path, or the repository that it is in, say that it is git's? */
+/* Is the file a part of a repository, or does it describe one? */
 static bool commit_file_is_git(const struct commit_file_check *f, const char *path)
 {
 	AUTO_FREE char *copy = strdup(path);
@@ -115,7 +115,7 @@ static bool commit_file_is_git(const struct commit_file_check *f, const char *pa
 		end = strchr(at, '/');
 		if (end)
 			*end = '\0';
-		/* Every repository has the file HEAD; in others, it is unusual. */
+		/* Every repository has a file HEAD; other directories rarely do. */
 		if (guard_is_dotgit(at) || guard_is_git_link(at) ||
 		    strcmp(at, "HEAD") == 0)
 			return true;
@@ -136,7 +136,7 @@ static bool commit_file_is_executable(const struct commit_file_record *r)
 	return false;
 }
 
-/* May a file of this mode and name be a program? If not, its contents tell. */
+/* Could the file be a program, by its mode or name? Its contents are checked later. */
 static bool commit_file_is_program(const struct commit_file_record *r)
 {
 	const char *slash = strrchr(r->path, '/');
@@ -175,7 +175,7 @@ static int commit_file_read_blob(FILE *in)
 	return left > 0 ? -EPROTO : first == '#' && second == '!';
 }
 
-/* Find the scripts among @paths, each with a NUL, whose objects the file @ids names. */
+/* Find the scripts among @paths, which end with NULs; the file @ids has their objects. */
 static int commit_file_find_scripts(struct commit_file_check *f, int ids,
 				    const struct buf *paths, struct warren_error *err)
 {
@@ -210,7 +210,7 @@ static int commit_file_find_scripts(struct commit_file_check *f, int ids,
 
 /* ------------------------------------------------------------------- all records */
 
-/* A file in the place of a directory replaces the hidden files in it. */
+/* If a file replaces a directory, the hidden files in it are lost. */
 static bool commit_file_is_hidden(const struct commit_file_check *f,
 				  const struct commit_file_record *r)
 {
@@ -252,7 +252,7 @@ static int commit_file_collect(struct commit_file_check *f, const struct buf *li
 	return r < 0 ? r : ids->failed || paths->failed ? -ENOMEM : 0;
 }
 
-/* Write a list for git to a file; -1: it is not possible. */
+/* Write a list for git to a file in memory. -1: failed. */
 static int commit_file_memory(const struct buf *list)
 {
 	AUTO_CLOSE int fd = memfd_create("list", MFD_CLOEXEC);
@@ -273,10 +273,10 @@ static int commit_file_run(struct commit_file_check *f, const char *const *argv,
 	AUTO_CLOSE int fd = -1;
 	int r = git_run(f->w, &c, &list, err);
 
-	/* One tree can be in many places. */
+	/* A small repository can contain the same tree in very many places. */
 	if (r == -ENOMEM || r == -EFBIG)
 		return error_wrap(err, "the sandbox's commits change too many files to "
-				       "check them, so they were not accepted");
+				       "be checked, so they were not accepted");
 	if (r < 0)
 		return r;
 	r = commit_file_collect(f, &list, &ids, &paths);
@@ -287,7 +287,7 @@ static int commit_file_run(struct commit_file_check *f, const char *const *argv,
 	return paths.len ? commit_file_find_scripts(f, fd, &paths, err) : 0;
 }
 
-/* What each commit changes that no branch of the user has; of merges, what is new. */
+/* Check each commit that no reference of the user has; of merges, what they add. */
 static int commit_file_in_commits(struct commit_file_check *f, struct warren_error *err)
 {
 	const char *const list[] = { "rev-list", f->commit, "--not", "--all", NULL };
@@ -309,8 +309,8 @@ static int commit_file_in_commits(struct commit_file_check *f, struct warren_err
 }
 
 /*
- * All commits together can do more: for example, if they begin at an old commit, and are
- * then merged without its successors' changes.
+ * Check all commits together, because their sum can do more: for example, they can begin
+ * at an old commit, and then merge its successors without their changes.
  */
 static int commit_file_in_sum(struct commit_file_check *f, struct warren_error *err)
 {
@@ -323,7 +323,7 @@ static int commit_file_in_sum(struct commit_file_check *f, struct warren_error *
 
 	if (r < 0 && r != -EPROTO)
 		return r;
-	/* Without a common commit, they cannot be merged. */
+	/* git does not merge commits without a common ancestor. */
 	if (r < 0 || base.len == 0)
 		return 0;
 	buf_puts(&base, "\n");
@@ -395,9 +395,9 @@ int commits_check_files(const struct work *w, const char *commit, unsigned flags
 		return commit_file_refuse(
 			f.guarded,
 			"the commits change files that git could execute or "
-			"take its configuration from if you merge them (to "
-			"get the branch, and look at them there: --as-commits "
-			"--allow git)",
+			"read as its configuration after a merge (to create the "
+			"branch anyway, and inspect it: --as-commits --allow "
+			"git)",
 			err);
 	return r;
 }

@@ -2,10 +2,10 @@
 /*
  * commits_incoming.c - where git puts the objects that it receives
  *
- * A git that fails or is killed leaves the part of a pack that it has written, which may
- * be large. So it gets a separate directory in `objects`, as `git receive-pack` does:
- * only a complete pack is moved to the others, and what remains is removed by the next
- * command for the work, or by `git prune`, which knows names that begin with `tmp_`.
+ * If git fails or is killed, it leaves a part of a pack, which may be large. So git
+ * writes to a separate directory in `objects`, as `git receive-pack` does. Only a
+ * complete pack is moved to the other packs. The next command for the work removes the
+ * directory; so does `git prune`, which recognises names that begin with `tmp_`.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ int commits_incoming_make(const struct work *w, struct warren_error *err)
 	return pack < 0 ? error_errno(err, -pack, "create '.git/objects/%s'", name) : 0;
 }
 
-/* Is there nothing in the pack? Its header ends with the number of objects. */
+/* Is the pack empty? Its header ends with the number of objects. */
 static bool incoming_is_empty(int dir, const char *name)
 {
 	struct stat st;
@@ -84,7 +84,7 @@ static bool incoming_is_empty(int dir, const char *name)
 	       memcmp(header + 8, "\0\0\0\0", 4) == 0;
 }
 
-/* A pack that exists already has the same objects. */
+/* Move a file of the pack. If it exists there, it has the same objects. */
 static int incoming_move(int from, int to, const char *name)
 {
 	if (renameat2(from, name, to, name, RENAME_NOREPLACE) == 0 || errno == EEXIST)
@@ -123,7 +123,7 @@ static int incoming_move_all(int from, int to, const char *suffix)
 
 int commits_incoming_take(const struct work *w, struct warren_error *err)
 {
-	/* git looks for indexes: with the last file, the pack is complete. */
+	/* git finds a pack by its index, so that is moved last. */
 	static const char *const suffixes[] = { ".pack", ".rev", ".idx" };
 	AUTO_CLOSE int objects = beneath_dir(w->project_fd, ".git/objects", O_RDONLY),
 		       dir = -1, from = -1, to = -1;

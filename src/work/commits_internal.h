@@ -8,8 +8,8 @@
 #define INCOMING_MAX 128
 
 /*
- * The directory in the user's repository that receives objects: make it, take the pack
- * that git has written there, and remove it. It is that of @w.
+ * The directory in the user's repository that receives the objects of @w: create it, move
+ * the pack that git has written there to the other packs, and remove the directory.
  */
 int commits_incoming_make(const struct work *w, struct warren_error *err) MUST_CHECK;
 int commits_incoming_take(const struct work *w, struct warren_error *err) MUST_CHECK;
@@ -18,10 +18,10 @@ void commits_incoming_remove(const struct work *w);
 void commits_incoming_path(const struct work *w, char path[INCOMING_MAX]);
 
 /*
- * Check that the commits up to @commit, whose objects are in the user's repository, leave
- * the files alone that were hidden from the sandbox, and those that git could execute or
- * read as its configuration. @flags (enum commits_flags) permit it. -EPERM: they do not;
- * the message names the files.
+ * Check that the commits up to @commit, whose objects are in the user's repository, do
+ * not change files that were hidden from the sandbox, or that git could execute or read
+ * as its configuration, unless @flags (enum commits_flags) permit it. -EPERM: they change
+ * such files; the message names these.
  */
 int commits_check_files(const struct work *w, const char *commit, unsigned flags,
 			struct warren_error *err) MUST_CHECK;
@@ -34,8 +34,9 @@ int commits_check_links(const struct work *w, const char *branch,
 			struct warren_error *err) MUST_CHECK;
 
 /*
- * git failed to write the branch @branch: if there is the lock of another git, or of one
- * that was killed, return -EBUSY, and name it. Otherwise, -EPROTO, and @err is the same.
+ * git failed to write the branch @branch: if a lock file exists (of another git, or of
+ * one that was killed), return -EBUSY and name it. Otherwise, return -EPROTO and leave
+ * @err as it is.
  */
 int commits_find_lock(const struct work *w, const char *branch, struct warren_error *err);
 

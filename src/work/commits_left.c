@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commits_left.c - which commits of the sandbox does the user's repository not have?
+ * commits_left.c - find commits of the sandbox that the user's repository does not have
  *
- * A reference of the sandbox that the sandbox changed, and whose commit no reference of
- * the user leads to, has some. All references count, also those that git log --all shows
- * and a clone does not have, such as notes and those of git-bisect. Only files of the
- * sandbox are read, and git runs in the user's repository.
+ * A reference has such commits if the sandbox changed it, and no reference of the user
+ * leads to its commit. All references count, including those that a clone does not have,
+ * such as notes and those of git-bisect. Only files of the sandbox are read; git runs in
+ * the user's repository.
  *
- * If there are none, the reflog of HEAD may still have commits of a detached HEAD that
- * was left. What git replaced or discarded itself (commit --amend, rebase, reset) is only
- * in other lines of the reflog: these do not count, because every rebase writes them.
+ * If no reference has such commits, the reflog may name commits of an earlier detached
+ * HEAD. Commits that git itself replaced or discarded (commit --amend, rebase, reset) are
+ * in other lines of the reflog. These do not count, because every rebase writes them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,13 +28,13 @@
 #define LEFT_TEXT_MAX ((size_t)16 << 20)
 #define LEFT_DEPTH    16
 #define LEFT_FILES    4096
-#define LEFT_ASKED    64 /* references that git is asked for; more are taken for new */
+#define LEFT_ASKED    64 /* git is asked about so many references; others count as new */
 #define LEFT_NAMED    256
-#define LEFT_LOG      1024 /* commits in the reflog; with more, none is looked up */
+#define LEFT_LOG      1024 /* commits in the reflog; if there are more, the work is kept */
 
 struct left {
 	struct work *w;
-	int upper, project; /* .git of the sandbox's changes, and of the user */
+	int upper, project; /* .git in the sandbox's changes, and the user's */
 	char *head;         /* "refs/heads/main", or NULL */
 	unsigned files, asked;
 	struct work_commits_left *ret;
@@ -51,7 +51,7 @@ static bool left_starts(const char *name, const char *prefix)
 	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Of a worktree, the sandbox's repository has its HEAD and some references. */
+/* Is it a reference? The HEAD of a worktree is one, too. */
 static bool left_is_reference(const char *name)
 {
 	const char *in = left_starts(name, "worktrees/") ? strchr(name + 10, '/') : NULL;
@@ -68,13 +68,13 @@ static int left_add(struct left *l, const char *name, struct warren_error *err)
 	return 0;
 }
 
-/* There are some that are not read: keep the work, whatever they are. */
+/* Some references cannot be read: keep the work, whatever they are. */
 static int left_unread(struct left *l, struct warren_error *err)
 {
 	return left_add(l, "refs/", err);
 }
 
-/* Has no reference of the user the commit? 1: none has; or -errno. */
+/* Does no reference of the user lead to the commit? 1: none does; 0; or -errno. */
 static int left_is_new(struct left *l, const char *id, struct warren_error *err)
 {
 	const char *const argv[] = { "rev-list", "-n", "1", id, "--not", "--all", NULL };
@@ -85,7 +85,7 @@ static int left_is_new(struct left *l, const char *id, struct warren_error *err)
 	if (++l->asked > LEFT_ASKED)
 		return 1;
 	r = git_run(l->w, &c, &out, err);
-	/* The object is not there. */
+	/* -EPROTO: the user's repository does not have the object. */
 	return r == -EPROTO ? 1 : r < 0 ? r : out.len > 0;
 }
 
@@ -96,7 +96,7 @@ static int left_reference(struct left *l, const char *name, const char *id,
 	bool is_head = l->head && strcmp(name, l->head) == 0;
 	int r;
 
-	/* The work is kept anyway, and a sandbox can make very many. */
+	/* One is enough to keep the work, and a sandbox can create very many. */
 	if (!is_head && strv_len(l->ret->others) >= LEFT_NAMED)
 		return 0;
 	if (!git_is_id(id) || !left_is_reference(name) ||
@@ -155,7 +155,7 @@ static int left_dir(struct left *l, const char *path, int depth, struct warren_e
 	return r;
 }
 
-/* Lines are "<id> <name>"; those that the user has, too, are not new. */
+/* Lines are "<id> <name>". A line that the user has, too, is not new. */
 static int left_packed(struct left *l, struct warren_error *err)
 {
 	AUTO_FREE char *text = NULL, *mine = NULL;
@@ -174,7 +174,7 @@ static int left_packed(struct left *l, struct warren_error *err)
 		if (!space || line[0] == '#' || (mine && strstr(mine, line)))
 			continue;
 		*space = '\0';
-		/* A file, or its deletion, takes precedence. */
+		/* A file of this name, or a whiteout, takes precedence. */
 		if (beneath_stat(l->upper, space + 1, &st) < 0)
 			r = left_reference(l, space + 1, line, err);
 	}
@@ -204,7 +204,7 @@ static int left_head(struct left *l, struct warren_error *err)
 	return 0;
 }
 
-/* Another format of references, in which the reflog is, too. */
+/* Warren cannot read this format, which also contains the reflog. */
 static int left_reftable(struct left *l, struct warren_error *err)
 {
 	struct stat st;
@@ -232,7 +232,7 @@ static int left_log_read(int upper, int project, char **ret, const char **ret_ne
 	return 0;
 }
 
-/* Get the next commit that a detached HEAD was at before a checkout. */
+/* Get the next commit at which a detached HEAD was before a checkout. */
 static bool left_log_next(const char **at, char id[65])
 {
 	static const char text[] = "\tcheckout: moving from ";
@@ -246,7 +246,7 @@ static bool left_log_next(const char **at, char id[65])
 	return false;
 }
 
-/* Which of the commits has the user's repository, even if no reference leads to them? */
+/* List the commits that the user's repository has, with or without a reference. */
 static int left_log_known(struct left *l, char *const *ids, struct buf *out,
 			  struct warren_error *err)
 {
@@ -344,7 +344,7 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 		r = left_packed(&l, err);
 	if (r == 0)
 		r = left_reftable(&l, err);
-	/* They may be in a branch that is not taken yet. */
+	/* If references have new commits, those of the reflog may be among them. */
 	if (r == 0 && !found.any)
 		r = left_log(&l, err);
 	free(l.head);
@@ -355,7 +355,7 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 	return 0;
 }
 
-/* May it be a word of a command that the user copies? */
+/* Is the name safe in a command that the user copies? */
 static bool left_is_plain(const char *name)
 {
 	return name[0] != '-' && strlen(name) <= 60 &&
@@ -363,7 +363,7 @@ static bool left_is_plain(const char *name)
 			    "0123456789._/-") == strlen(name);
 }
 
-/* Name one; returns what git calls it, or NULL. */
+/* Write the name of a reference. Returns the name that git uses, or NULL. */
 static const char *left_name(const char *name, struct buf *out)
 {
 	const char *kind = left_starts(name, "refs/heads/")  ? "the branch"
@@ -404,7 +404,7 @@ void work_commits_left_text(const struct work_commits_left *l, const char *id,
 	}
 	if (n > 5)
 		buf_printf(out, " and %zu more", n - 5);
-	buf_printf(out, " (to get %s, first: warren work --resume %s -- git %s%.*s)",
+	buf_printf(out, " (to get %s, first run: warren work --resume %s -- git %s%.*s)",
 		   n == 1 ? "it" : "one of them", id, first ? "checkout " : "stash pop",
 		   ids ? 12 : 60,
 		   !first                        ? ""

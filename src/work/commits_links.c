@@ -54,14 +54,14 @@ static int links_check(int git, const char *path, struct warren_error *err)
 	if (r == -ELOOP || r == -EXDEV || (r == 0 && S_ISLNK(st.st_mode)))
 		return links_refuse(path, "is a link, or in a directory that is one",
 				    err);
-	/* Also if the directory is a link. */
+	/* Even if the directory is a link. */
 	if (r == -ENOTDIR)
 		return links_refuse(path, "is below something that is not a directory",
 				    err);
 	return r < 0 && r != -ENOENT ? error_errno(err, -r, "check '.git/%s'", path) : 0;
 }
 
-/* The file @i of the table, for the branch. */
+/* The path of the file @i in the table, for the branch. */
 static void links_path(size_t i, const char *branch, char path[LINKS_PATH_MAX])
 {
 	const char *mark = strstr(links_written[i], "%s");
@@ -72,7 +72,7 @@ static void links_path(size_t i, const char *branch, char path[LINKS_PATH_MAX])
 		       links_written[i], mark ? branch : "", mark ? mark + 2 : "");
 }
 
-/* Is there a branch with the name of the directory of @branch? git cannot have both. */
+/* Is there a branch with the name of the directory of @branch? git allows only one. */
 static int links_check_branches(int git, const char *branch, struct warren_error *err)
 {
 	AUTO_FREE char *name = strndup(branch, strcspn(branch, "/")), *commit = NULL;
@@ -86,8 +86,8 @@ static int links_check_branches(int git, const char *branch, struct warren_error
 					      : git_ref(git, path, &commit) < 0)
 		return 0;
 	return error_set(err, EEXIST,
-			 "there is a branch '%s', so git can have no branch '%s': rename "
-			 "yours first ('git branch -m %s NEW-NAME')",
+			 "the branch '%s' exists, so git cannot create a branch '%s': "
+			 "rename yours first ('git branch -m %s NEW-NAME')",
 			 name, branch, name);
 }
 
@@ -135,8 +135,8 @@ int commits_find_lock(const struct work *w, const char *branch, struct warren_er
 		if (n > 5 && strcmp(path + n - 5, ".lock") == 0 &&
 		    beneath_stat(git, path, &st) == 0)
 			return error_set(err, EBUSY,
-					 "'.git/%s' exists: another git changes the "
-					 "repository, or one was killed; if none runs, "
+					 "'.git/%s' exists: another git is changing the "
+					 "repository, or was killed; if none is running, "
 					 "remove this file and try again",
 					 path);
 	}

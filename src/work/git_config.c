@@ -15,7 +15,7 @@ size_t git_config_mark(const char *text, size_t n)
 /* Copy the text without its mark, with "\n" at the end of lines, and without NUL. */
 static char *config_copy(const char *text, size_t n)
 {
-	char *copy = calloc(1, n + 1); /* '\0' follows what is copied */
+	char *copy = calloc(1, n + 1); /* with '\0' at the end */
 	size_t len = 0;
 
 	for (size_t i = git_config_mark(text, n); copy && i < n; i++) {

@@ -3,7 +3,7 @@
  * git_errors.c - what git says on its standard error when it fails
  *
  * git writes to a file in memory and not to a pipe, because no thread reads it while
- * git runs. The file cannot grow: git ignores that it cannot write more.
+ * git runs. The size of the file is fixed, and git ignores that it cannot write more.
  */
 #include "work/git_errors.h"
 
@@ -61,7 +61,7 @@ int git_errors_read(int fd, char ret[GIT_ERRORS_SIZE])
 	char *save = NULL;
 
 	text[n > 0 ? n : 0] = '\0';
-	/* Other lines are hints, and progress of what failed then. */
+	/* All other lines are hints, or progress before the failure. */
 	for (char *line = strtok_r(text, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
 		if (!git_errors_is(line))

@@ -7,11 +7,11 @@
 
 #define GIT_ERRORS_SIZE 320
 
-/* A file for the standard error of git, which takes a limited amount; or -errno. */
+/* Create a file of limited size for git's standard error. Its descriptor, or -errno. */
 int git_errors_open(void);
 /*
- * Get its last errors, without control characters; "": it said nothing. Returns the error
- * number of the system that they name, such as ENOSPC, or 0.
+ * Get the last errors in it, without control characters; "": there are none. Returns the
+ * error number of the system that they name, such as ENOSPC, or 0.
  */
 int git_errors_read(int fd, char ret[GIT_ERRORS_SIZE]);
 

@@ -23,8 +23,8 @@ struct git_index {
 int git_index_parse(const char *data, size_t n, size_t id_size, struct git_index *ret);
 /*
  * If the index *@data, which is the file @path below the directory @root, is only a part
- * (core.splitIndex), replace it by the whole one: 1, or 0 if it is whole. The errors are
- * those of git_index_parse(), and those of the file with the other part.
+ * (core.splitIndex), replace it by the whole index. 1: replaced; 0: it was whole. Errors
+ * are those of git_index_parse(), and those of reading the other part.
  */
 int git_index_join(int root, const char *path, size_t id_size, char **data, size_t *n);
 void git_index_done(struct git_index *x);

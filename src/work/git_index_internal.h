@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* git_index_internal.h - the form of an index: a header, entries, extensions, a hash */
+/* git_index_internal.h - the format of an index: a header, entries, extensions, a hash */
 #ifndef WORK_GIT_INDEX_INTERNAL_H
 #define WORK_GIT_INDEX_INTERNAL_H
 
@@ -10,16 +10,16 @@
 #define INDEX_HEADER   12
 #define INDEX_STAT     40
 #define INDEX_EXTENDED 0x4000 /* two more bytes of flags */
-#define INDEX_SKIP     0x4000 /* in these: the file is not checked out */
-#define INDEX_STAGE    0x3000 /* of a merge that is not complete */
-#define INDEX_LENGTH   0x0fff /* of the path; this value: at least */
+#define INDEX_SKIP     0x4000 /* in these flags: the file is not checked out */
+#define INDEX_STAGE    0x3000 /* number of a version in an unfinished merge */
+#define INDEX_LENGTH   0x0fff /* length of the path; 0x0fff: this long, or longer */
 #define INDEX_PATH_MAX 4096
 
 struct index_reader {
 	const unsigned char *at, *end;
 	size_t id_size;
 	uint32_t version;
-	char path[INDEX_PATH_MAX]; /* of the entry before */
+	char path[INDEX_PATH_MAX]; /* of the last entry */
 	size_t path_n;
 };
 

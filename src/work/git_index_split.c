@@ -2,10 +2,10 @@
 /*
  * git_index_split.c - join an index that is in two files (core.splitIndex)
  *
- * `sharedindex.<hash>` has the entries; the extension "link" of the index has its hash,
- * and two bitmaps in the form EWAH: which entries of it were removed, and which are
- * replaced. The index first has those that replace, in the same order and without a path,
- * and then new ones.
+ * `sharedindex.<hash>` has the shared entries. The extension "link" of the index has this
+ * hash, and two bitmaps in the format EWAH: which shared entries are removed, and which
+ * are replaced. The index first has the replacing entries, in the same order and without
+ * paths, and then new entries.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static int split_mark(unsigned char *marks, size_t count, uint64_t at, uint64_t 
 	return 0;
 }
 
-/* Read a bitmap at *@at: runs of equal words, each followed by words as they are. */
+/* Read a bitmap at *@at: runs of equal words, each followed by literal words. */
 static int split_bitmap(const unsigned char **at, const unsigned char *end,
 			unsigned char *marks, size_t count, unsigned char bit)
 {
@@ -95,7 +95,7 @@ static int split_read(struct index_reader *r, uint32_t count, struct split_entri
 {
 	struct split_entries e AUTO_SPLIT = { 0 };
 
-	/* Each entry has more bytes than that. */
+	/* Each entry takes more than INDEX_STAT bytes. */
 	if (count > (size_t)(r->end - r->at) / INDEX_STAT)
 		return -EBADMSG;
 	e.v = calloc((size_t)count + 1, sizeof(*e.v));
@@ -123,7 +123,7 @@ static int split_read(struct index_reader *r, uint32_t count, struct split_entri
 	return 0;
 }
 
-/* Apply the bitmaps to the shared entries; the number of own ones that were used. */
+/* Apply the bitmaps to the shared entries. Returns how many own entries were used. */
 static ssize_t split_replace(struct split_entries *shared,
 			     const struct split_entries *own, const unsigned char *marks)
 {
@@ -166,7 +166,7 @@ static int split_compare(const struct split_entry *a, const struct split_entry *
 	return d ? d : (int)(a->flags & INDEX_STAGE) - (int)(b->flags & INDEX_STAGE);
 }
 
-/* Write both, which are sorted, in order; how many there are. */
+/* Merge the two sorted lists. Returns the number of entries written. */
 static uint32_t split_merge(const struct split_entries *shared,
 			    const struct split_entries *own, size_t used, size_t id_size,
 			    struct buf *out)
@@ -258,7 +258,7 @@ int git_index_join(int root, const char *path, size_t id_size, char **data, size
 		return 0;
 	if (size < id_size)
 		return -EBADMSG;
-	/* Without a shared index, all entries are in this one. */
+	/* A hash of zeros: there is no shared index. */
 	if (memcmp(link, none, id_size) == 0) {
 		e = split_join(&own, link, link, "DIRC\0\0\0\2\0\0\0\0", INDEX_HEADER,
 			       id_size, &out);

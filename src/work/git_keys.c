@@ -2,9 +2,9 @@
 /*
  * git_keys.c - which values of git's configuration name files that act
  *
- * Every value is taken for the name of a file, unless a table says that it is data: what
- * is in neither table may name a file, such as lfs.customtransfer.NAME.path. Only values
- * that are commands are read as the shell reads them.
+ * Every value counts as the name of a file, unless a table says that it is data, because
+ * an unknown key may name one (lfs.customtransfer.NAME.path). Only values that are
+ * commands are parsed like in a shell.
  */
 #include "work/git_keys.h"
 
@@ -74,14 +74,14 @@ static const struct {
 };
 
 /*
- * Values that are neither executed nor read as configuration: of git, and of tools that
- * many people use. Several keys are separated by blanks; NULL: all keys of the section
- * that the other table does not have. The section of a tool is data as a whole only if
- * the tool executes nothing that its keys name.
+ * Keys of git and of common tools whose values are neither executed nor read as
+ * configuration. Several keys are separated by blanks; NULL: all keys of the section that
+ * are not in the other table. The whole section of a tool is here only if the tool
+ * executes nothing that its keys name.
  */
 static const struct {
 	const char *section, *keys;
-	const char *why; /* for the reader */
+	const char *why; /* only documentation */
 } git_data[] = {
 	{ "author", NULL, "a person" },
 	{ "blame", NULL, "a file with commits; colors" },

@@ -42,7 +42,7 @@
 
 /* ------------------------------------------------------------------------ paths */
 
-/* The home of the user whom "~name/" names, as git and the shell find it; or NULL. */
+/* Find the home directory that "~name/" means to git and the shell; or NULL. */
 static const char *named_home(const char *path)
 {
 	char *name = strndup(path + 1, strcspn(path + 1, "/"));
@@ -166,8 +166,8 @@ static bool named_follow_link(const char *target, char *done, size_t *n,
 }
 
 /*
- * Thousands of paths begin with the same few directories, so it is remembered that these
- * are no links. A name with the same sum takes the place of another one.
+ * Thousands of paths begin with the same few directories, so remember which of these are
+ * not links. A path replaces another one with the same hash.
  */
 static char **named_known(struct named_search *s, const char *path, size_t n)
 {
@@ -190,7 +190,7 @@ static void named_know(struct named_search *s, const char *path, size_t n)
 	char **known = named_known(s, path, n);
 
 	free(*known);
-	*known = strdup(path); /* without memory, it is only slower */
+	*known = strdup(path); /* if there is no memory, it is only slower */
 }
 
 static bool named_read_link(const char *path, char target[PATH_MAX])
@@ -283,14 +283,14 @@ static void named_word(void *arg, const char *word, bool dir)
 	if (dir && named_join(s, s->top, word, path))
 		real = realpath(path, NULL);
 	n = real ? strlen(real) : 0;
-	/* A pattern in a directory above it may lead there, too. */
+	/* A pattern in a directory above the project may match it, too. */
 	if (n > 0 && strncmp(s->project, real, n) == 0 &&
 	    (real[n - 1] == '/' || s->project[n] == '/' || !s->project[n]))
 		s->out->unclear = true;
 	free(real);
 }
 
-/* Programs are in this directory, or in directories of it. */
+/* Programs are in this directory, or below it. */
 static void named_directory(struct named_search *s, const char *path)
 {
 	char absolute[PATH_MAX];
@@ -304,8 +304,8 @@ static void named_directory(struct named_search *s, const char *path)
 }
 
 /*
- * A shell reads files that cannot be executed from PATH, too (". x"), but in the
- * directory in which it runs, the words of the command name them.
+ * In directories of PATH, a shell also reads files that cannot be executed (". x"). In
+ * the directory where it runs, it does so only if a word of the command names them.
  */
 void named_path_entry(struct named_search *s, const char *path)
 {
@@ -756,7 +756,7 @@ static bool named_is_in(const struct git_named *n, const char *path)
 	return at < n->n && strcmp(n->paths[at], path) == 0;
 }
 
-/* Is a part of the directory named that @path, in lower case, is directly in? */
+/* Is the file one of those that are named in its directory? @path is in lower case. */
 static bool named_is_directly(const struct git_named *n, const char *path, bool program)
 {
 	const char *slash = strrchr(path, '/');

@@ -22,7 +22,8 @@ struct git_named {
 	 */
 	char **secrets;
 	char **read; /* git's directories that were read, absolute */
-	char **tops; /* such a directory, a newline, and where its commands run */
+	char **tops; /* such a directory, a newline, and the directory where its commands
+			run */
 };
 
 /*
@@ -30,11 +31,11 @@ struct git_named {
  * without links): that of the repository, of the user, of the machine and of the
  * environment, and the files that they include; if root runs this, also that of the
  * project's owner. The same for the repositories in the directories @repositories of the
- * project, for submodules, and for linked worktrees. What it names in the project is
- * executed by git, or read as configuration: hooks, filters, other programs, and included
- * files. So are files that links in git's directories lead to, and with @programs those
- * that links in the directories of PATH lead to, which takes longer. What cannot be read
- * is left out. 0 or -ENOMEM.
+ * project, for submodules, and for linked worktrees. Git executes the files of the
+ * project that it names, or reads them as configuration: hooks, filters, other programs,
+ * and included files. Files that links in git's directories lead to are added; with
+ * @programs also those that links in the directories of PATH lead to, which takes longer.
+ * Files that cannot be read are skipped. 0 or -ENOMEM.
  */
 int git_named_read(const char *project, char *const *repositories, bool programs,
 		   struct git_named *ret);
@@ -42,9 +43,9 @@ int git_named_read(const char *project, char *const *repositories, bool programs
 int git_named_add(const char *project, const char *repository, struct git_named *n);
 void git_named_done(struct git_named *n);
 /*
- * Is a file at @path named, or in a directory that is? Or, unless @is_dir, does it take
- * the place of a directory above one that is named? @program: it can be executed, or is a
- * link.
+ * Is the file at @path named, or is it in a directory that is? Or, unless @is_dir, does
+ * it replace a directory above a file that is named? @program: the file can be executed,
+ * or is a link.
  */
 bool git_named_has(const struct git_named *n, const char *path, bool is_dir,
 		   bool program);

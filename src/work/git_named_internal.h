@@ -9,11 +9,11 @@
 #include "work/git_named.h"
 
 /*
- * What a path of git_named ends with if only a part of the directory is named: no file
+ * Suffixes of a path in git_named if only some files of the directory are named. No file
  * has such a path.
  */
-#define NAMED_FILES    "//f" /* what is directly in it */
-#define NAMED_PROGRAMS "//p" /* the same, if it is a link or can be executed */
+#define NAMED_FILES    "//f" /* files that are directly in it */
+#define NAMED_PROGRAMS "//p" /* of these, links and files that can be executed */
 
 /* A file of configuration, which is read once. */
 struct named_file {
@@ -31,7 +31,7 @@ struct named_search {
 	const char *homes[2]; /* of this user, and of the project's owner */
 	char *owner_home;
 	char *known[256]; /* paths that are no links */
-	const char *only; /* NAMED_...: only what is directly in the path is named */
+	const char *only; /* NAMED_...: only files directly in the path are named */
 	bool failed;      /* out of memory */
 	/* Of the configuration that is being read: */
 	char top[PATH_MAX]; /* where commands run */
@@ -40,7 +40,7 @@ struct named_search {
 	const char *file;
 	unsigned depth, evaluated; /* files that include each other */
 	size_t walked;             /* entries of directories */
-	size_t secret_words;       /* that may name files with secrets */
+	size_t secret_words;       /* words that may name files with secrets */
 	char **linked;             /* directories that links lead to, absolute */
 };
 
@@ -74,9 +74,9 @@ void named_secrets(struct named_search *s, const struct git_config_entry *e);
  */
 void named_links(struct named_search *s, const char *dir);
 /*
- * The directories of PATH have programs: git starts its pager, ssh and everything else
- * from the first one that has it, so a new file in one in the project may be any of them.
- * @relative: those that are relative to s->top; otherwise, the others.
+ * Git starts its pager, ssh and other programs from the first directory of PATH that has
+ * them, so a new file in such a directory of the project may be any of these. @relative:
+ * note the directories that are relative to s->top; otherwise, the others.
  */
 void named_path(struct named_search *s, bool relative);
 /* Read the repository whose ".git", or which itself, is in the directory @top. */

@@ -151,8 +151,8 @@ void named_links(struct named_search *s, const char *dir)
 }
 
 /*
- * Links in a directory of PATH lead to programs. Such directories are large, and programs
- * are not searched below them.
+ * Note what links in a directory of PATH lead to: programs. Only the directory itself is
+ * read, because such directories are large, and the shell does not search below them.
  */
 static void places_programs(struct named_search *s, const char *dir)
 {
@@ -192,7 +192,7 @@ void named_path(struct named_search *s, bool relative)
 
 		if (relative != (dir[0] != '/'))
 			continue;
-		/* An empty piece is the directory in which git runs. */
+		/* An empty element is the directory in which git runs. */
 		named_path_entry(s, dir[0] ? dir : ".");
 		real = relative ? NULL : realpath(dir, NULL);
 		if (!real || places_has(read, real))
@@ -258,9 +258,9 @@ static void places_find_top(struct places_worktree *w, const char *common)
 }
 
 /*
- * Note that commands of the repository @dir run in @top; false: that is known. One
- * repository may have several tops: files ".git" in any directory may name it, and it was
- * perhaps found before as a directory that is a repository.
+ * Note that commands of the repository @dir run in @top. False: it was noted before. One
+ * repository may have several tops: files ".git" in any directory may name it, and it may
+ * also have been found as a directory that is a repository.
  */
 static bool places_is_new_top(struct named_search *s, const char *dir, const char *top)
 {

@@ -2,9 +2,9 @@
 /*
  * git_named_secrets.c - files with secrets that git's configuration names
  *
- * Their names say nothing: 'credential.helper = store --file x', 'ssh -i x', 'sshpass -f
- * x', http.cookieFile. Every word of a value may be such a file. What is in the file
- * decides, because it may also be a program, or a public key.
+ * Such files can have any name: 'credential.helper = store --file x', 'ssh -i x',
+ * 'sshpass -f x', http.cookieFile. Every word of a value may be one. The contents decide,
+ * because the file may also be a program or a public key.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #define SECRETS_SIZE_MAX ((size_t)1 << 20) /* bytes of a file */
 #define SECRETS_MAX      65536             /* words of all values */
 
-/* Is there a URL with a password, which is not that of a variable? */
+/* Is there a URL with a password that is not a variable? */
 static bool secrets_has_url(const char *text)
 {
 	for (const char *at = text; (at = strstr(at, "://"));) {
@@ -35,7 +35,7 @@ static bool secrets_has_url(const char *text)
 	return false;
 }
 
-/* A helper of git can be a script that prints what it knows. */
+/* Does the text contain a secret? A credential helper can be a script with passwords. */
 static bool secrets_are_in(const char *text, bool credentials)
 {
 	return strstr(text, "PRIVATE KEY-----") ||
@@ -43,7 +43,7 @@ static bool secrets_are_in(const char *text, bool credentials)
 	       (credentials && secrets_has_url(text));
 }
 
-/* Note the file at @path, if it is in the project and has secrets; @all: any file. */
+/* Note the file at @path if it is in the project and has secrets. @all: it has. */
 static void secrets_file(struct named_search *s, const char *path, bool all,
 			 bool credentials)
 {
@@ -138,7 +138,7 @@ void named_secrets(struct named_search *s, const struct git_config_entry *e)
 	if (is == GIT_KEY_INCLUDE || is == GIT_KEY_WORKTREE ||
 	    (is == GIT_KEY_DATA && strcasecmp(e->key, "signingkey") != 0))
 		return;
-	/* A path may have blanks that are not quoted. */
+	/* The whole value may be a path with unquoted blanks. */
 	secrets_word(s, e->value, strcasecmp(e->key, "cookiefile") == 0, false);
 	secrets_words(s, e->value, strcasecmp(e->section, "credential") == 0);
 }

@@ -7,11 +7,11 @@
  * filter with which it cannot start a process; the options and variables below only keep
  * it from trying.
  *
- * A second line, for faults of git itself: Landlock lets it write only below the
- * directory that the command has to write to, which is opened here, beneath the project
- * or the work and without following links. A command that reads can write nothing. Not
- * every kernel has Landlock, and git runs without it, too; without the filter, it does
- * not.
+ * Landlock is a second line of defence, against bugs in git itself: git can write only
+ * below the directory that the command needs, which is opened here, beneath the project
+ * or the work, without following links. A command that only reads cannot write at all.
+ * Not every kernel has Landlock, so git runs without it, too, but never without the
+ * filter.
  */
 #include "work/git_run.h"
 
@@ -58,7 +58,7 @@ static const char *const git_prefix[] = {
 	"core.packedGitWindowSize=64m",
 	"-c",
 	"core.packedGitLimit=1g",
-	/* Large files are not held in memory, to compare them with each other. */
+	/* Do not hold large files in memory to compare them with each other. */
 	"-c",
 	"core.bigFileThreshold=128m",
 	"-c",
@@ -84,14 +84,14 @@ const char *git_program(void)
 }
 
 /*
- * A large pack, or the history of a large project, takes long. Everything else does not,
- * unless git waits for a pipe, which its configuration includes or which is in the place
- * of another file: then it is not started again for that. A command that may take long
- * waits for a pipe if it uses no processor time at all for some seconds; one that reads
+ * A large pack, or the history of a large project, takes long. Any other command takes
+ * long only if git waits for a named pipe, which its configuration includes or which
+ * replaces one of its files; after that, such commands are not started again. A slow
+ * command that uses no processor time at all for some seconds waits for a pipe: reading
  * from a slow disk or server uses a little.
  *
- * The caller ends it. The alarm is for a git whose caller was killed; as the first
- * process of a pid namespace (git_confine.c), it would ignore it.
+ * The caller ends git. The alarm ends a git whose caller was killed, except if git is the
+ * first process of a pid namespace (git_confine.c), which ignores it.
  */
 #define GIT_SECONDS_SLOW 900
 #define GIT_SECONDS      10
@@ -99,9 +99,10 @@ const char *git_program(void)
 static bool git_waits;
 
 /*
- * A small pack can ask for much memory and time: eight trees, each with the one below ten
- * times, are a hundred million files. What git allocates for a commit with a million
- * files is about 0.4 GiB. Packs that it maps into memory are not counted as data.
+ * A small pack can demand much memory and time: eight trees, each of which contains the
+ * next one ten times, amount to a hundred million files. For a commit with a million
+ * files, git allocates about 0.4 GiB. Packs that it maps into memory do not count as
+ * data.
  */
 #define GIT_MEMORY_GIB 2
 
@@ -175,7 +176,7 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 	    (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
 	     setresuid(st.st_uid, st.st_uid, st.st_uid) < 0))
 		_exit(126);
-	/* After the mounts, which the rules forbid. */
+	/* After mounting, which the rules forbid. */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    (rules >= 0 && landlock_enter(rules, &ignored) < 0) ||
 	    seccomp_load_no_child(&ignored) < 0)
@@ -185,8 +186,7 @@ _Noreturn static void git_child(const struct work *w, const struct git_command *
 	_exit(127);
 }
 
-/* New objects come to the directory @path of the git directory, which @prefix leads to.
- */
+/* Let git put new objects into @path in the git directory, which is at @prefix. */
 static int git_add_incoming(char ***env, const char *prefix, const char *path)
 {
 	char text[512];
@@ -255,7 +255,7 @@ int git_wait(int pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The processor time that a process has used, in nanoseconds; it may have ended. */
+/* The processor time that a process has used, in nanoseconds; 0 if it has ended. */
 static uint64_t git_used(int pid)
 {
 	struct timespec t;
@@ -267,11 +267,11 @@ static uint64_t git_used(int pid)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* What git_collect() knows about the time that git takes. */
+/* How git_collect() finds out that git waits or takes too long. */
 struct git_watch {
 	int pid, sender;
 	uint64_t used;
-	unsigned seconds, idle; /* in all; without output and processor time */
+	unsigned seconds, idle; /* in total; without output and use of the processor */
 };
 
 /* A second has passed without output. Does git wait for something, or take too long? */
@@ -313,9 +313,9 @@ static int git_timed_out(struct warren_error *err)
 {
 	git_waits = true;
 	return error_set(err, ETIMEDOUT,
-			 "git did not end in this repository: its configuration may "
-			 "include a named pipe, or there is one in the place of a file "
-			 "('find .git -type p' lists them)");
+			 "git did not end in this repository: it may be waiting for a "
+			 "named pipe that its configuration includes, or that replaces "
+			 "one of git's files ('find .git -type p' lists them)");
 }
 
 int git_failed(const struct git_command *c, int status, int errors,
@@ -342,8 +342,8 @@ int git_run(const struct work *w, const struct git_command *c, struct buf *out,
 	struct git_command command = *c;
 	struct git_watch watch = { .sender = c->sender };
 	/*
-	 * Without a cache, some filesystems (9p) forget a directory that is not open:
-	 * the rules for it would not be found.
+	 * Keep the directory open: without a cache, some filesystems (9p) forget
+	 * directories that are not open, and the rules for it would not apply.
 	 */
 	AUTO_CLOSE int held UNUSED = c->writes ? git_written(w, c) : -1;
 	AUTO_CLOSE int errors = git_errors_open();

@@ -42,11 +42,11 @@ struct words {
 	/* The command that it is given to: */
 	bool inside;     /* its name was read */
 	bool isolated;   /* python -I: no module of the project is used */
-	bool argued;     /* it has an argument that is no option */
+	bool argued;     /* it has an argument that is not an option */
 	bool optioned;   /* a wrapper has an option, which may have a value */
 	bool fed;        /* xargs adds arguments */
-	bool piped;      /* a command before it may write what it executes */
-	bool config;     /* of git: an assignment follows */
+	bool piped;      /* a command before it may write the commands that it executes */
+	bool config;     /* of git: a configuration assignment follows */
 	const char *git; /* a command of git that executes something, or NULL */
 	enum words_kind kind;
 };
@@ -152,7 +152,7 @@ static void words_go(struct words *s, const char *word)
 	}
 	if (word[0] == '-')
 		return;
-	/* The first one may be in a subshell, or in another branch. */
+	/* The first "cd" may be in a subshell, or in another branch. */
 	if (s->dir.len > 0 && (s->dir.len != strlen(s->w->top) ||
 			       memcmp(s->dir.data, s->w->top, s->dir.len) != 0)) {
 		s->lost = true;
@@ -213,7 +213,7 @@ static void words_option(struct words *s, const char *word)
 static int words_value(struct words *s, char *word)
 {
 	bool executes = !words_harmless(s->kind);
-	/* A shell may take each word for a command: sh -c make */
+	/* A shell may execute any word as a command: sh -c make */
 	bool command = strpbrk(word, WORDS_SPECIAL) != NULL ||
 		       (s->kind == WORDS_SHELL && word[0] != '-');
 	int r = 0;
@@ -229,7 +229,7 @@ static int words_value(struct words *s, char *word)
 	return r;
 }
 
-/* A word that is a command for the shell, whatever it was given to. */
+/* A word that is a shell command, whichever program it was given to. */
 static int words_command(struct words *s, char *word)
 {
 	enum words_kind kind = s->kind;
@@ -288,7 +288,7 @@ static int words_name(struct words *s, char *word)
 	s->fed |= s->kind == WORDS_XARGS;
 	if (s->kind == WORDS_XARGS)
 		s->kind = WORDS_WRAPPER;
-	/* It may be the value of the option, so what follows may be the program. */
+	/* The word may be the value of an option, and the next one the program. */
 	s->inside =
 		s->kind != WORDS_WRAPPER && !(s->optioned && s->kind == WORDS_PROGRAM);
 	s->optioned = false;
@@ -319,7 +319,7 @@ static int words_git_config(struct words *s, const char *word)
 	return 0;
 }
 
-/* What git executes of its arguments. */
+/* Arguments that git executes. */
 static int words_git(struct words *s, char *word)
 {
 	const char *inside = NULL;
@@ -364,7 +364,7 @@ static int words_special(struct words *s, char *word, bool *ret_done)
 	*ret_done = strcmp(word, "{") == 0;
 	if (*ret_done)
 		s->inside = false;
-	/* A program that is not known may be a wrapper. */
+	/* An unknown program may be a wrapper. */
 	if (!isalpha((unsigned char)word[0]) ||
 	    (kind != WORDS_RUNNER && !words_executes(kind)))
 		return 0;
@@ -520,7 +520,7 @@ static int words_default(struct words *s, const char *at, const char *end)
 {
 	struct buf command AUTO_BUF = BUF_INIT(WORDS_SIZE_MAX);
 
-	/* In double quotes, such a quote may be none. */
+	/* In double quotes, this may be an ordinary character. */
 	if (memchr(at, '\'', (size_t)(end - at)))
 		words_unclear(s);
 	if (!memchr(at, '`', (size_t)(end - at)) &&
@@ -627,7 +627,7 @@ static int words_plain_char(struct words *s, const char **at, const char *end, i
 	}
 }
 
-/* The command ends. What it executes may be in its input. */
+/* The command ends. It may execute its input. */
 static void words_command_end(struct words *s)
 {
 	if ((s->fed && !words_harmless(s->kind) && s->kind != WORDS_WRAPPER) ||
@@ -644,7 +644,7 @@ static int words_operator(struct words *s, char c)
 	int r = words_finish(s, c);
 
 	if (c == '<' || c == '>') {
-		/* "<<": the text that follows is not for this shell. */
+		/* "<<": the following text is the input of the command. */
 		if (c == '<' && s->redirects)
 			words_unclear(s);
 		s->redirects = true;
@@ -662,7 +662,7 @@ static int words_operator(struct words *s, char c)
 	return r;
 }
 
-/* "{1..3}", or with quotes that may have blanks in them; "@{u}.." is none. */
+/* Is it "{1..3}", or does it have quotes, which may contain blanks? Not "@{u}..". */
 static bool words_is_range(const char *at, const char *end)
 {
 	const char *close = memchr(at, '}', (size_t)(end - at));
@@ -672,7 +672,7 @@ static bool words_is_range(const char *at, const char *end)
 	       memchr(at, '\\', n);
 }
 
-/* $'...', whose end is another one than that of '...'. */
+/* $'...', in which a backslash can precede a quote, unlike in '...'. */
 static void words_ansi(struct words *s, const char **at, const char *end)
 {
 	const char *c = *at + 1;
@@ -683,7 +683,7 @@ static void words_ansi(struct words *s, const char **at, const char *end)
 	*at = c < end ? c + 1 : end;
 }
 
-/* "[a-z]" and "{a,b}"; otherwise, the character means itself. */
+/* "[a-z]" and "{a,b}"; otherwise, it is an ordinary character. */
 static void words_bracket(struct words *s, const char *at, const char *end)
 {
 	const char *stop = at;

@@ -97,7 +97,7 @@ bool words_harmless(enum words_kind kind)
 	       kind == WORDS_CASE || kind == WORDS_CD;
 }
 
-/* Commands of git that execute what follows a word, or an option. */
+/* Commands of git that execute what follows a certain word or option. */
 static const struct {
 	const char *command, *word;
 } words_git[] = {
@@ -116,7 +116,7 @@ const char *words_git_command(const char *word)
 	return NULL;
 }
 
-/* An option may be shortened, and short ones can be together: -ix. */
+/* Long options may be shortened, and short options combined: -ix. */
 static bool words_git_option(const char *option, const char *word, const char **ret)
 {
 	size_t n = strcspn(word, "=");
@@ -145,8 +145,8 @@ bool words_git_executes(const char *command, const char *word, const char **ret)
 }
 
 /*
- * "EDITOR:-vim": a variable with a command that is read from the environment, or a
- * program of PATH that executes none of its arguments.
+ * "EDITOR:-vim": a variable whose command is read from the environment; its default must
+ * be a program of PATH that executes none of its arguments.
  */
 static bool words_is_given_or(const char *name, size_t n)
 {
@@ -170,7 +170,7 @@ static bool words_is_given_or(const char *name, size_t n)
 
 bool words_is_given(const char *name, size_t n)
 {
-	/* Others of git, such as GIT_PREFIX, are paths, or may be empty. */
+	/* Other variables of git, such as GIT_PREFIX, are paths, or may be empty. */
 	static const char *const given[] = { "GIT_AUTHOR_NAME",
 					     "GIT_AUTHOR_EMAIL",
 					     "GIT_COMMITTER_NAME",

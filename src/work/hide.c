@@ -23,7 +23,7 @@
 #define HIDE_REPOSITORIES      "repositories"
 #define HIDE_REPOSITORIES_MAX  ((size_t)4096)
 #define HIDE_REPOSITORIES_SIZE (HIDE_REPOSITORIES_MAX * PATH_MAX)
-#define HIDE_CLOSED            "/" /* first in it: there may be more repositories */
+#define HIDE_CLOSED            "/" /* first entry: there may be more repositories */
 /* Files in the directory of all works: what is remembered of a project, for 30
  * days. */
 #define HIDE_MEMORY     ".scan-"
@@ -227,12 +227,12 @@ static int hide_copy(struct work *w, struct warren_error *err)
 		return error_errno(err, -to, "open the copy of the project");
 	if (tree_copy(w->project_fd, to, &c, err) == 0)
 		return TAKE_FD(to);
-	/* Hidden files are copied, too, before they are removed from the copy. */
+	/* This includes hidden files: these are copied first and then removed. */
 	if (err->code == EACCES)
-		return error_wrap(err,
-				  "the mode 'copy' needs a project that you can read: "
-				  "make this readable (chmod u+r), move it out of "
-				  "the project, or use --mode overlay");
+		return error_wrap(err, "with --mode copy, you must be able to read the "
+				       "whole project; make this file or directory "
+				       "readable (chmod u+r), move it out of the "
+				       "project, or use --mode overlay");
 	return error_wrap(err, "copy the project '%s'", w->project);
 }
 
@@ -337,7 +337,7 @@ static int hide_secrets(char *const *secrets, const char *const *patterns,
 	return r;
 }
 
-/* Drop what is in a hidden directory: a whiteout cannot be below another. */
+/* Drop paths below hidden directories: a whiteout cannot be below another one. */
 static void hide_paths_drop(struct work_hidden *h)
 {
 	size_t n = 0;
@@ -360,7 +360,7 @@ static void hide_paths_drop(struct work_hidden *h)
 	h->n = n;
 }
 
-/* Configuration that is hidden for another reason is not shown. */
+/* Drop configuration files that are hidden for another reason. */
 static void hide_cleaned_drop(struct work_hidden *h)
 {
 	size_t n = 0;
@@ -374,8 +374,8 @@ static void hide_cleaned_drop(struct work_hidden *h)
 }
 
 /*
- * Files that git's configuration includes are configuration, too, wherever they are.
- * Last, the other names of hidden files.
+ * Add the files that git's configuration includes, wherever they are, and those with
+ * secrets that it names; and then the other names of hidden files.
  */
 static int hide_named(const struct work *w, const char *const *patterns,
 		      struct work_hidden *h)
@@ -437,7 +437,7 @@ int hide_repositories_read(const struct work *w, char ***ret, bool *ret_more)
 	return r;
 }
 
-/* Clean h->cleaned from @from on, and keep those that have changed. */
+/* Clean the files of h->cleaned from @from on; keep those that this changes. */
 static int hide_clean_from(const struct work *w, int to, size_t from,
 			   struct work_hidden *h, struct warren_error *err)
 {
@@ -460,7 +460,7 @@ static int hide_clean_from(const struct work *w, int to, size_t from,
 	return r < 0 ? r : 0;
 }
 
-/* Write git's files without credentials, wherever else they have a name, too. */
+/* Write git's files, and all their other names, without credentials. */
 static int hide_clean_all(const struct work *w, int to, struct work_hidden *h,
 			  struct warren_error *err)
 {

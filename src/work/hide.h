@@ -18,10 +18,10 @@
  * Other names of a hidden file, wherever they are, are hidden as well (hide_links.c), but
  * not those of files in a directory that is hidden.
  *
- * Git's object store is not searched, because what is in it cannot be hidden: a file with
+ * Git's object store is not searched, because its contents cannot be hidden: a file with
  * secrets that was committed, staged or stashed stays visible in git. A directory that
- * the user cannot list or search is hidden as a whole: root inside could. Files that the
- * user creates later in the project, while the sandbox runs, are visible.
+ * the user cannot list or search is hidden as a whole, because root inside could read it.
+ * Files that the user creates in the project while the sandbox runs are visible.
  */
 #ifndef WORK_HIDE_H
 #define WORK_HIDE_H
@@ -40,14 +40,15 @@ struct work_hidden {
 	char **shared;
 	size_t n_shared;
 	/*
-	 * Directories of .paths that the user cannot list or search: what is
-	 * in them is unknown.
+	 * Directories of .paths that the user cannot list or search: their
+	 * contents are unknown.
 	 */
 	char **closed;
 	size_t n_closed;
 	char **indexed; /* hidden files that git's index has; not sorted */
 	size_t n_indexed;
-	char **links; /* with names that may be those of directories with secrets */
+	char **links; /* links that may lead to directories with secrets, by their names
+		       */
 	size_t n_links;
 	/* Directories of the project that have, or are, a repository; "": the project. */
 	char **repositories;

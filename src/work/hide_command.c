@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hide_command.c - is a password written in a command? A pure function
+ * hide_command.c - find passwords in commands; a pure function
  *
- * A command in git's configuration can have one as an argument ("sshpass -p x ssh"), as a
- * variable ("API_TOKEN=x tool"), or in a header ("Authorization: Basic x"). What names a
- * file, or takes the password from a variable or another command, has none.
+ * A command in git's configuration can have a password as an argument ("sshpass -p x
+ * ssh"), as a variable ("API_TOKEN=x tool"), or in a header ("Authorization: Basic x").
+ * The name of a file, a variable or another command that has the password is harmless.
  */
 #include <ctype.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "work/hide_internal.h"
 
-/* How the name of a variable, option or header ends that goes with a secret. */
+/* Endings of the names of variables, options and headers with a secret. */
 static const char *const hide_command_secrets[] = {
 	"pass",       "password",   "passwd",     "passphrase",  "pwd",
 	"token",      "secret",     "apikey",     "api_key",     "api-key",
@@ -21,11 +21,11 @@ static const char *const hide_command_secrets[] = {
 	"cookie",
 };
 
-/* Options of programs whose names do not say that they are for a password. */
+/* Options for a password whose names do not say so. */
 static const struct {
 	const char *program, *option;
 	bool attached; /* the password can follow in the same word */
-	bool colon;    /* what is before a colon is a user; without one, nothing else */
+	bool colon;    /* the value is USER:PASSWORD, or only a user */
 } hide_command_options[] = {
 	{ "sshpass", "-p", true, false },
 	{ "openssl", "-k", false, false },
@@ -37,7 +37,7 @@ static const struct {
 	{ "plink.exe", "-pw", false, false },
 	{ "openssl", "-passin", false, false },
 	{ "openssl", "-passout", false, false },
-	/* Programs that others start: their options are their own. */
+	/* Programs that others start: what follows are their own options. */
 	{ "ssh", "", false, false },
 	{ "scp", "", false, false },
 	{ "sftp", "", false, false },
@@ -49,13 +49,13 @@ static bool hide_command_is_name(char c)
 	return isalnum((unsigned char)c) || (c && strchr("_-.", c));
 }
 
-/* Skip blanks, and the marks with which words are quoted. */
+/* Skip blanks and quotes. */
 static const char *hide_command_skip(const char *at)
 {
 	return at + strspn(at, " \t\r\n\"'\\");
 }
 
-/* Does the text begin with a value that is written there? */
+/* Does the text begin with a literal value? */
 static bool hide_command_is_value(const char *at)
 {
 	static const char *const others[] = { "yes",   "no",   "true", "false",
@@ -89,14 +89,14 @@ static bool hide_command_is_secret(const char *name, size_t n)
 	return false;
 }
 
-/* The name at @name, which @end follows, is one that goes with a secret. */
+/* The name from @name to @end is one for a secret: does a value follow? */
 static bool hide_command_assigns(const char *name, const char *end)
 {
 	static const char header[] = "authorization";
 	const size_t n = sizeof(header) - 1;
 	const char *value = hide_command_skip(end);
 
-	/* "refs/heads/token:x" and "token:x.git" are names of other things. */
+	/* But "refs/heads/token:x" and "token:x.git" have no secrets. */
 	if (*value == '=' || (*value == ':' && (isspace((unsigned char)value[1]) ||
 						((size_t)(end - name) >= n &&
 						 strncasecmp(end - n, header, n) == 0))))

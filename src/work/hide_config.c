@@ -7,9 +7,9 @@
 #include "work/git_config.h"
 #include "work/hide_internal.h"
 
-#define CONFIG_STOPS "/\"'\\#;" /* of URLs in a configuration, and in comments */
-#define RECORD_STOPS "/"        /* in lines of git's records */
-#define RECORD_ID    40         /* digits of an id, at least */
+#define CONFIG_STOPS "/\"'\\#;" /* end the host of a URL in a configuration */
+#define RECORD_STOPS "/"        /* the same, in lines of git's records */
+#define RECORD_ID    40         /* minimum number of digits of an id */
 
 struct config_cleaner {
 	struct buf *out;
@@ -56,8 +56,8 @@ static const char *config_parameters(struct buf *out, const char *text, const ch
 }
 
 /*
- * Write text without the user names and passwords of URLs; of ssh, the user stays. What
- * is before the path ends at blanks and at the characters @stops.
+ * Write text without the user names and passwords of URLs, except for the users of ssh.
+ * The part of a URL before its path ends at blanks and at the characters @stops.
  */
 static void config_urls(struct buf *out, const char *text, size_t n, const char *stops)
 {
@@ -187,7 +187,7 @@ static bool config_is_proxy(const char *line, size_t n)
 	       memchr(line, '@', n) && !memmem(line, n, "://", 3);
 }
 
-/* Has the line a password in its value, or, if it is a comment, in one that was? */
+/* Does the line, which may be commented out, have a password in its value? */
 static bool config_value_dropped(const char *line, size_t n)
 {
 	struct buf raw AUTO_BUF = BUF_INIT(SIZE_MAX), plain AUTO_BUF = BUF_INIT(SIZE_MAX);
@@ -245,7 +245,7 @@ static void config_one(struct config_cleaner *c, const char *line, size_t n)
 	buf_add(out, one.data ? one.data : "", one.len);
 }
 
-/* Does a line of the reflog or of FETCH_HEAD begin here? No key is like that. */
+/* Does a line of the reflog or of FETCH_HEAD begin here? No key looks like that. */
 static bool config_is_record(const char *text, size_t n)
 {
 	size_t i = 0;

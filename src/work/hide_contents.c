@@ -56,8 +56,8 @@ static const struct {
 };
 
 /*
- * Rails has a key without the lines around it; others are named after '.env' and the
- * names that ssh gives to keys.
+ * Hidden regardless of case and contents: the key of Rails, which lacks the usual lines
+ * around a key, '.env', and the names that ssh gives to keys.
  */
 static const char *const hide_in_any_case[] = {
 	"master.key", ".env",       "id_rsa",      "id_dsa",

@@ -6,8 +6,8 @@
  * add -A` would commit. So the sandbox gets a copy of the index in which hidden files are
  * marked as not checked out. The user's index is not changed.
  *
- * That is for convenience: the sandbox can remove the marks. Which commits delete or
- * change hidden files is judged when they are accepted (commits_files.c).
+ * This is only a convenience, because the sandbox can remove the marks: commits are
+ * checked for hidden files when they are accepted (commits_files.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static bool hide_index_is_hidden(const void *context, const char *path)
 				hide_index_compare);
 		if (end)
 			*end = '/';
-		/* Only for a message: which one of them it is does not matter. */
+		/* Only for a message, so one of the hidden files is enough. */
 		if (found && hide_add(&j->h->indexed, &j->h->n_indexed, full) == 0)
 			return true;
 		if (found || !end)
@@ -127,7 +127,7 @@ static int hide_index_write(struct hide_index *j, const char *path)
 		r = beneath_stat(j->w->project_fd, path, &st);
 	if (r >= 0 && fstat(j->w->project_fd, &own) < 0)
 		r = -errno;
-	if (r < 0) /* without an index: as it is */
+	if (r < 0) /* there is no index to change */
 		return r == -ENOMEM ? r : 0;
 	r = -EBADMSG;
 	/* The form of ids is in the configuration; only one of them fits. */
@@ -143,7 +143,7 @@ static int hide_index_write(struct hide_index *j, const char *path)
 	}
 	if (r == -ENOMEM)
 		return r;
-	if (r <= 0) /* without what is hidden, or only git can read it: as it is */
+	if (r <= 0) /* it has no hidden files, or only git can read it */
 		return 0;
 	st.st_uid = own.st_uid;
 	st.st_gid = own.st_gid;

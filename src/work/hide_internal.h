@@ -27,7 +27,7 @@ int hide_add(char ***list, size_t *n, const char *path);
 #define HIDE_PARTS_MAX 8
 #define HIDE_PART_SIZE 32
 
-/* How names begin and end that may match one of the patterns; to be zeroed first. */
+/* Beginnings and ends of names that may match a pattern. Zero it before use. */
 struct hide_names {
 	bool first[256][256], last[256][256];
 	bool dirs[256][256]; /* those of directories, which may be links */
@@ -38,7 +38,7 @@ struct hide_names {
 
 void hide_names_note(struct hide_names *names, const struct gitignore *g);
 bool hide_names_may_match(const struct hide_names *names, const char *name);
-/* May it be a link to a directory that a pattern hides, or in which it hides files? */
+/* Could it be a link to a directory that a pattern hides, or whose files one hides? */
 bool hide_names_may_be_dir(const struct hide_names *names, const char *name);
 
 /* --------------------------------------------------------------- hide_links.c */
@@ -50,7 +50,7 @@ int hide_links_cleaned(int project, struct work_hidden *h);
 
 /* ------------------------------------------------------------ hide_targets.c */
 
-/* Add the files that hidden links lead to, and directories, to which h->links do. */
+/* Add the files that hidden links lead to, and the directories of h->links. */
 int hide_targets(const struct work *w, const char *const *patterns,
 		 struct work_hidden *h);
 
@@ -72,7 +72,8 @@ int hide_layer_write(int layer, int project, const char *path, const struct buf 
 /*
  * Mark the hidden files, whose paths are sorted, in the indices of their repositories, so
  * that they do not look deleted to git. The indices are written to @to, the layer or the
- * copy. Those that are there, committed or only staged, are added to h->indexed.
+ * copy. Hidden files that an index has, committed or only staged, are added to
+ * h->indexed.
  */
 int hide_indices(const struct work *w, int to, struct work_hidden *h);
 
@@ -97,7 +98,7 @@ int hide_share(const struct work *w, int layer, struct work_hidden *h,
 
 /* ------------------------------------------------------------ hide_command.c */
 
-/* Is a password, token or header with one written in the command, or line? */
+/* Does the command or line contain a password, a token, or a header with one? */
 bool hide_command_has_secret(const char *text);
 
 /* ------------------------------------------------------------- hide_config.c */
@@ -105,7 +106,7 @@ bool hide_command_has_secret(const char *text);
 /*
  * Write git's configuration without credentials: sections "credential", keys that hold
  * tokens, passwords or headers, commands with passwords, and user names and passwords in
- * URLs. In lines of git's records (the reflog and FETCH_HEAD), only URLs change.
+ * URLs. In lines of git's records (the reflog and FETCH_HEAD), only URLs are changed.
  */
 void git_config_clean(const char *text, size_t n, struct buf *out);
 

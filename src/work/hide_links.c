@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hide_links.c - find the other names of hidden files, and of those that are shown
- * without credentials: hard links
+ * hide_links.c - find the other names (hard links) of hidden files, and of files that are
+ * shown without credentials
  *
  * The directories that are remembered have names, and no inodes, so all of them are read;
  * but only if such a file has another name, which is rare.
@@ -25,7 +25,7 @@ struct hide_links {
 	struct stat *v; /* of the files with more than one name */
 	size_t n, n_paths;
 	const struct gitignore *asked;
-	bool cleaned; /* the names of files that are shown without credentials */
+	bool cleaned; /* search for files that are shown without credentials */
 };
 
 static bool links_has_path(const struct hide_links *l, const char *path)
@@ -106,7 +106,7 @@ static int links_dir(struct hide_links *l, int parent, const char *name, const c
 		return -ENOMEM;
 	if (depth > LINKS_DEPTH_MAX)
 		return -ELOOP;
-	/* What this user cannot list is hidden, or closed to the sandbox, too. */
+	/* A directory that the user cannot list is not visible to the sandbox, either. */
 	if (dir < 0)
 		return dir == -EMFILE || dir == -ENFILE || dir == -ENOMEM ? dir : 0;
 	reader->fd = dir;

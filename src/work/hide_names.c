@@ -2,8 +2,8 @@
 /*
  * hide_names.c - dismiss most names by their first and last two characters
  *
- * A project has many more names than patterns can be tried for. What remains is compared
- * with the patterns (hide_search.c).
+ * A project has too many names to try all patterns for each. Only the remaining names are
+ * compared with the patterns (hide_search.c).
  */
 #include <ctype.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void names_set(bool pairs[256][256], char a, char b)
 			     [(unsigned char)to[j]((unsigned char)b)] = true;
 }
 
-/* Names that begin like @name, which begins with no special character. */
+/* Note how @name begins; its first character is not a special one. */
 static void names_begin(bool pairs[256][256], const char *name)
 {
 	bool any = name[1] && strchr(NAMES_SPECIAL, name[1]);
@@ -33,7 +33,7 @@ static void names_begin(bool pairs[256][256], const char *name)
 		names_set(pairs, name[0], name[1] == '/' ? '\0' : name[1]);
 }
 
-/* "*.tfstate.*": names that match have what is between the stars. */
+/* "*.tfstate.*": matching names contain the part between the stars. */
 static bool names_part(struct hide_names *names, const char *name)
 {
 	const char *part = name + 1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hide_patterns.c - the names of files that are hidden, some only because of their
- * contents
+/* hide_patterns.c - the names of files that are hidden, some only with certain contents
  */
 #include "work/hide.h"
 
@@ -12,7 +11,7 @@ static const char *const hide_default_patterns[] = {
 	"!.env.template",
 	"!.env.dist",
 	".env[-_]*",
-	"!.env[-_]*/", /* here and below, a directory: what is in it decides */
+	"!.env[-_]*/", /* not a directory: only files in it, by their own names */
 	"!.env[-_.]example",
 	"!.env[-_.]sample",
 	"!.env[-_.]template",
@@ -90,8 +89,7 @@ static const char *const hide_default_patterns[] = {
 	"*account*.json",
 	"*secret*.json",
 	"auth.json",
-	/* What Google calls the file of a service account: after the project, and an id.
-	 */
+	/* Google names the key file of a service account PROJECT-ID.json. */
 	/* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one pattern */
 	"*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
 	"[0-9a-f][0-9a-f].json",

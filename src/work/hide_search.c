@@ -45,7 +45,7 @@ struct hide_search {
 	char above[NAME_MAX + 1]; /* the name of the project's directory */
 	char path[PATH_MAX];
 	size_t length, depth;
-	unsigned packages; /* directories node_modules above the path */
+	unsigned packages; /* number of directories node_modules above the path */
 };
 
 int hide_add(char ***list, size_t *n, const char *path)
@@ -84,10 +84,10 @@ static int hide_open(const struct hide_search *s)
 }
 
 /*
- * The directory at the path could not be opened. If it is the user's, only its mode is
- * in the way, which is none for root inside; so it is hidden with all that is in it. In
- * one of others that the user may search, names of files may be known. All others are
- * closed to the sandbox, too.
+ * The directory at the path could not be opened. If it belongs to the user, only its mode
+ * denies access, which does not stop root inside: hide it with everything in it. So too
+ * if it belongs to others and can be searched: the sandbox may know names of files. All
+ * other directories are closed to the sandbox, too.
  */
 static int hide_closed(struct hide_search *s, int why)
 {
@@ -250,7 +250,7 @@ static int hide_git(struct hide_search *s)
 }
 
 /*
- * A file of the reflog, whose name is that of a branch: old versions of git, and 'git
+ * A file of the reflog, which has the name of a branch. Old versions of git, and 'git
  * pull URL', write URLs with passwords to it.
  */
 static int hide_git_log(struct hide_search *s)
@@ -300,7 +300,7 @@ static int hide_git_logs(struct hide_search *s)
 	return r;
 }
 
-/* Submodules may have the names of git's own directories. */
+/* Is it a git directory? A submodule may have the name of one of git's directories. */
 static bool hide_is_git(struct hide_search *s)
 {
 	const size_t length = s->length;
@@ -314,8 +314,8 @@ static bool hide_is_git(struct hide_search *s)
 }
 
 /*
- * A directory of git's own that is hidden as a whole. A pattern that is only a name, such
- * as "logs", does not mean those of git: without them, git does not work.
+ * Is it a directory of git that is hidden as a whole? A pattern that is only a name, such
+ * as "logs", does not apply to git's directories, because git needs them.
  */
 static bool hide_is_secret_of_git(struct hide_search *s, const char *name)
 {
@@ -633,14 +633,14 @@ static void hide_find_above(struct hide_search *s)
 		(void)snprintf(s->above, sizeof(s->above), "%s", strrchr(path, '/') + 1);
 }
 
-/* The path itself would fill the message. */
+/* Only the first directory: the whole path would fill the message. */
 static void hide_say_deep(const struct hide_search *s, int why, struct warren_error *err)
 {
 	size_t first = strcspn(s->path, "/");
 
 	(void)error_set(err, -why,
 			"'%.*s%s/...' contains directories that are too deep to be "
-			"searched for files to hide: paths have at most %d bytes and %d "
+			"searched for files to hide: a path may have %d bytes and %d "
 			"directories; move them, or hide all: --hide '/%.*s/'",
 			(int)(first > 60 ? 60 : first), s->path, first > 60 ? "..." : "",
 			PATH_MAX - 1, HIDE_DEPTH_MAX, (int)first, s->path);

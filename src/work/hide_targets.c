@@ -2,9 +2,9 @@
 /*
  * hide_targets.c - hide what links with the names of secrets lead to
  *
- * '.env' may be a link to config/production, and '.aws' one to a directory: without the
- * link, the secret would still be there. Only targets in the project matter. One that a
- * pattern shows, such as .env.example, stays.
+ * '.env' may be a link to config/production, and '.aws' one to a directory: if only the
+ * link were hidden, the secret would still be visible. Only targets in the project are
+ * hidden, and not those that a pattern shows, such as .env.example.
  */
 #include <errno.h>
 #include <limits.h>
@@ -24,7 +24,7 @@ struct hide_targets {
 	struct gitignore defaults, asked;
 };
 
-/* Where the path leads to, relative to the project; NULL: to something else. */
+/* Where the path leads to, relative to the project; NULL: out of it, or nowhere. */
 static char *targets_find(const struct hide_targets *t, const char *path, struct stat *st)
 {
 	AUTO_FREE char *real = NULL;
@@ -37,7 +37,7 @@ static char *targets_find(const struct hide_targets *t, const char *path, struct
 	if (!real || strncmp(real, t->w->project, n) != 0 || real[n] != '/' ||
 	    lstat(real, st) < 0)
 		return NULL;
-	/* A directory above the link is that of other files. */
+	/* A directory above the link also contains other files. */
 	size = strlen(real + n + 1);
 	if (strncmp(path, real + n + 1, size) == 0 && (!path[size] || path[size] == '/'))
 		return NULL;
@@ -64,7 +64,7 @@ static int targets_add(struct hide_targets *t, const char *path, bool is_dir)
 	return hide_add(&t->h->paths, &t->h->n, path);
 }
 
-/* A link that is hidden because of its name. */
+/* Add the target of a link that is hidden because of its name. */
 static int targets_hidden(struct hide_targets *t, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -87,7 +87,7 @@ static bool targets_matches(struct hide_targets *t, const char *path, bool is_di
 	       gitignore_match(&t->asked, path, is_dir, NULL) != 0;
 }
 
-/* ".docker" is a link, and the pattern is ".docker/config.json". */
+/* For example, ".docker" is a link, and the pattern is ".docker/config.json". */
 static int targets_in(struct hide_targets *t, const char *link, const char *pattern)
 {
 	const char *from = pattern + (strncmp(pattern, "**/", 3) == 0 ? 3 : 0);
@@ -107,7 +107,7 @@ static int targets_in(struct hide_targets *t, const char *link, const char *patt
 	return targets_add(t, target, S_ISDIR(st.st_mode));
 }
 
-/* Another link, which may have the name of a directory with secrets. */
+/* Add the target of another link, if it is a directory with secrets. */
 static int targets_dir(struct hide_targets *t, const char *link)
 {
 	AUTO_FREE char *target = NULL;

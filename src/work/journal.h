@@ -35,7 +35,7 @@ enum op_kind {
 	/* After all changes are made: */
 	OP_DROP, /* remove the change from the sandbox's changes */
 	OP_EDIT, /* the sandbox gets the file <work>/edited/<number> */
-	OP_PART, /* the copy gets that file (with .must), and the mode .new_mode */
+	OP_PART, /* put that file (if .must) and the mode .new_mode into the copy */
 	OP_KIND_MAX,
 };
 

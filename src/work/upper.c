@@ -283,7 +283,7 @@ int upper_stage_part(struct work *w, const struct op *op, const struct change_at
 	source = beneath_file(from->dir, from->name, &st);
 	if (source < 0)
 		return source;
-	/* One that was interrupted may have left it. */
+	/* An interrupted accept may have left the file. */
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return -errno;
 	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -381,7 +381,7 @@ int upper_restore(struct work *w, const char *path)
 	return r;
 }
 
-/* Has the sandbox anything in the directory? 1, 0 or -errno. */
+/* Does the sandbox have any entry in the directory? 1, 0 or -errno. */
 static int upper_has_entries(int dir)
 {
 	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));

@@ -30,7 +30,7 @@ static void copy_close(struct copy_dirs *d)
 	close_p(&d->copy);
 }
 
-/* The set-id bits of a new directory that were not accepted stay a change. */
+/* The mode of a new directory, without set-id bits that were not accepted. */
 static mode_t copy_new_mode(const struct work *w, const char *path, mode_t upper)
 {
 	struct stat st;
@@ -42,8 +42,8 @@ static mode_t copy_new_mode(const struct work *w, const char *path, mode_t upper
 }
 
 /*
- * The view has the directory @name, whose path is @path: the copy gets it, without what
- * the view hides.
+ * The view has the directory @name, whose path is @path: create it in the copy, and
+ * remove there what the view hides.
  */
 static int copy_descend(const struct work *w, struct copy_dirs *d, const char *path,
 			const char *name, struct copy_dirs *ret)
@@ -163,8 +163,8 @@ static int copy_last(const struct work *w, struct copy_dirs *d, const char *path
 }
 
 /*
- * Go down to the directory of @path: *@ret_name is its name there. 0: the copy already
- * has what the view has.
+ * Go down to the directory that contains @path; *@ret_name is the name in it. 0: the copy
+ * is already the same as the view.
  */
 static int copy_parent(const struct work *w, char *path, struct copy_dirs *d,
 		       const char **ret_name)
@@ -215,7 +215,8 @@ int upper_drop_copy(struct work *w, const char *path)
 
 /* ------------------------------------------------------------------------- parts */
 
-/* The file that is kept for the operation; 0: it has been moved before. */
+/* Move the file that is kept for the operation into the copy; 0 if it was moved before.
+ */
 static int copy_put(const struct work *w, const struct copy_dirs *d, const char *name,
 		    const struct op *op)
 {

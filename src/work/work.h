@@ -15,7 +15,7 @@
  *	known      files that an accept wrote, and modes of others (known.c)
  *	earlier    paths that the sandbox had changed when it was resumed (earlier.h)
  *	reached    exists if files in writes/upper may have another mode now (reach.h)
- *	edited/    files that the sandbox, or the copy, gets when an accept is complete
+ *	edited/    files for the sandbox or the copy, moved when an accept is complete
  *		   (accept.h)
  *	before/    contents of files that no commit has (base.h)
  *	conflicts/ files of the last accept that could not be merged (accept.h)

@@ -22,7 +22,7 @@ def api():
     return json.loads(DESCRIPTION.read_text(encoding="utf-8"))
 
 
-# What jsonschema does not check either.
+# Keywords that jsonschema does not check, either.
 REMARKS = {"description", "examples", "default", "format", "writeOnly", "x-errors"}
 TYPES = {"null": (type(None),), "boolean": (bool,), "string": (str,), "integer": (int,), "number": (int, float),
          "array": (list,), "object": (dict,)}
@@ -38,7 +38,7 @@ def type_check(names):
 
 
 def one_of_check(schemas):
-    """At most one of the schemas can match if their types differ."""
+    """The schemas must differ in their types, so that at most one of them can match."""
     kinds = {str(resolved(s).get("type")) for s in schemas}
     if len(kinds) < len(schemas) or not kinds <= TYPES.keys() or {"integer", "number"} <= kinds:
         return no_match
@@ -76,7 +76,7 @@ def of_number(f):
     return lambda v: type(v) not in (int, float) or f(v)
 
 
-# A check of each keyword, of its value and the schema that it is in.
+# For each keyword, a function of its value and of its schema that returns the check.
 CHECKS = {
     "$ref": lambda x, _: reference(x),
     "type": lambda x, _: type_check(x),
@@ -110,7 +110,7 @@ def resolved(schema):
 
 @functools.lru_cache(maxsize=None)
 def reference(ref):
-    """The check is created when it is used first, because a schema may contain itself."""
+    """Creates the check when it is first used, because a schema may contain itself."""
     made = []
 
     def check_reference(value):

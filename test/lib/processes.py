@@ -12,7 +12,7 @@ def slurp(path):
 
 
 def slurp_if_there(path):
-    """Like slurp(), but "" for a file that is gone: a loop device of another test may have been detached."""
+    """Like slurp(), but "" if the file is gone: another test may have detached its loop device."""
     try:
         return slurp(path)
     except OSError:
@@ -22,7 +22,7 @@ def slurp_if_there(path):
 def stat_of(pid):
     """Returns the fields of /proc/PID/stat after the name: [0] state, [1] parent, [19] start time.
 
-    Tests read those of all processes often, and open() takes longer than the kernel.
+    Tests often read these files of all processes, and Python's open() is slower than os.open().
     """
     fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     try:

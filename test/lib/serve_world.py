@@ -110,7 +110,7 @@ def needs(*things):
 def until(condition, what, seconds=WAIT):
     """Waits until it is true; returns its value.
 
-    A condition that takes long is checked less often: what it waits for needs the processors, too.
+    A slow condition is checked less often, because what it waits for also needs the processors.
     """
     before = time.monotonic()
     end = before + seconds
@@ -156,7 +156,7 @@ def reap_orphans():
 def keep_reaping():
     while True:
         time.sleep(0.02)
-        # Most of the time, nothing has ended. WNOWAIT: others may wait for what has.
+        # Usually, no child has ended. WNOWAIT: others may wait for one that has.
         with contextlib.suppress(ChildProcessError):
             if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 reap_orphans()
@@ -354,7 +354,7 @@ class World:
         return self.process.pid
 
     def child(self, name, found, wanted=lambda p: True):
-        """The child of the warden with this name; None: it does not run. @found: of family()."""
+        """The child of the warden with this name; None: it does not run. @found: the result of family()."""
         for p, (parent, state) in found.items():
             with contextlib.suppress(OSError):
                 if parent == self.warden and state not in "ZX" and slurp(f"/proc/{p}/comm").startswith(name) and wanted(p):

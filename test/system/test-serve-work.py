@@ -167,7 +167,7 @@ def a_patch_is_accepted_and_rejected_exactly():
                 (data + "diff --git a/x b/x\nnew file mode 100644\n", 409, "conflict", "no such change"),
                 (data + "--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-1\n+2\n", 400, "invalid_request", "the patch is not valid"),
                 (data + "--- /etc/passwd\n+++ /etc/passwd\n@@ -1 +1 @@\n-1\n+2\n", 409, "conflict", "'etc/passwd' of the patch: the work has no"),
-                ("x", 400, "invalid_request", "the patch cannot be read: it has no file"), (data[:-20], 400, "invalid_request", "the patch is not valid")):
+                ("x", 400, "invalid_request", "the patch cannot be read: it names no file"), (data[:-20], 400, "invalid_request", "the patch is not valid")):
             for verb in ("accept", "reject"):
                 refused(w.ask("POST", f"{at}/{verb}", {"patch": bad}), status, code, why)
         link = w.ask("GET", f"{at}/diff", query={"path": "out"}, status=200).body.decode()

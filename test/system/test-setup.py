@@ -123,7 +123,7 @@ def files_of_the_project_are_not_shadowed():
 
 
 @test
-def a_file_that_gitignore_names_later_is_kept_then():
+def files_are_kept_as_soon_as_gitignore_names_them():
     with World() as w:
         put(w.project, {"dep": "1\n", "sub/own": "", "warren.yaml": "steps: [{run: 'cp dep gen; cp dep sub/gen', files: [dep]}]\n"})
         first = w.setup()

@@ -324,7 +324,7 @@ def a_file_that_was_moved_to_an_ignored_place_is_never_lost():
         ok(b" ignored notes => build/notes" in p.warren("diff", wid, "--stat").stdout, "the move is shown")
         ok(b"notes" not in p.warren("diff", wid, "--patch").stdout, "a patch does not remove the old file, either")
         q = p.warren("accept", wid)
-        ok(b"3 of which were moved there" in q.stderr and b"4 ignored files are left" in q.stderr, q)
+        ok(b"3 of them were moved to an ignored place" in q.stderr and b"4 ignored files are left" in q.stderr, q)
         eq((p.get("a"), os.path.exists(f"{p.path}/gone")), (b"2\n", False), "a control: the others are accepted")
         p.warren("accept", wid, "notes", status=125)
         p.warren("reject", wid)
@@ -354,7 +354,7 @@ def a_file_that_was_moved_to_an_ignored_place_is_never_lost():
 
 @test
 @needs_root
-def versions_of_files_with_markers_stay_while_they_are_named():
+def versions_of_files_with_markers_stay_until_the_work_is_removed():
     with project() as p:
         for name in ("a", "b", "c"):
             p.put(name, LINES)
@@ -410,7 +410,7 @@ def commands_that_are_suggested_name_the_same_paths():
 
 @test
 @needs_root
-def git_inside_misses_no_hidden_file_if_the_index_is_split():
+def hidden_files_do_not_look_deleted_if_the_index_is_split():
     for version in (2, 4):
         for split in (True, False):
             with project() as p:
@@ -462,7 +462,7 @@ def a_read_only_project_stays_as_it_is():
 
 
 @test
-def a_work_ends_when_its_commits_and_files_are_taken():
+def a_work_is_removed_when_its_commits_and_files_are_accepted():
     with project() as p:
         p.put("a", b"1\n")
         p.git()
@@ -499,11 +499,11 @@ def commits_of_other_branches_are_named():
 
 
 @test
-def a_work_does_not_end_while_a_reference_or_the_reflog_has_other_commits():
+def a_work_stays_while_a_reference_or_the_reflog_has_other_commits():
     with project() as p:
         p.put("a", b"1\n")
         p.git()
-        # Each with another message: the same commit in the same second would be one that the user has.
+        # Each commit has its own message: an equal one in the same second would have an id that the user has.
         commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m"
         works = lambda: p.warren("work", "--list", "--json").stdout.count(b'"id"')
         for how, named in (
@@ -618,7 +618,7 @@ def a_full_disk_during_the_run_loses_nothing():
 
 @test
 @needs_root
-def an_accept_waits_for_that_of_another_work():
+def an_accept_waits_for_the_accept_of_another_work():
     with project() as p:
         for i in range(150):
             p.put(f"f{i}", b"".join(b"%d\n" % n for n in range(30)))

@@ -85,7 +85,7 @@ def a_pipe_in_gits_configuration_does_not_stop_a_work(u):
     eq(os.path.exists(f"{u.project}/b"), True, "an accept works")
 
 
-# Where git waits for a named pipe: the command that reads it is the receiver of the commits, or the sender, too.
+# Places where git waits for a named pipe, as the receiver of the commits or as the sender.
 PIPES = {
     ".git/pipe": "git config include.path pipe; mkfifo .git/pipe",
     ".git/objects/info/alternates": "mkfifo .git/objects/info/alternates",
@@ -102,7 +102,7 @@ def a_pipe_in_a_repository_does_not_stop_an_accept_of_commits(u):
         p = u.warren("accept", "w", "--as-commits", timeout=3 * WAIT)
         eq((p.returncode, p.stdout), (125, b""), f"{pipe}: {p}")
         ok(b"git did not end" in p.stderr and b"named pipe" in p.stderr, f"{pipe}: {p}")
-        # Without git, which would wait for the pipe. A pack that was not completed is what git itself leaves.
+        # Compare without git, which would wait for the pipe. git itself leaves an incomplete pack.
         found = u.run("sh", "-ec", f"find .git/refs .git/objects -name 'pack-*' -o -name w -o -name '*.lock'; rm {pipe}").stdout
         eq(found, b"", "there are no new objects and no branch")
     eq(u.warren("accept", "w", "--as-commits").stdout, b"1 new commit in branch warren/w\n", "control: without a pipe")

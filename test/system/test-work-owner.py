@@ -179,7 +179,7 @@ def hide_closed(mode):
         os.chmod(f"{u.project}/lk", mode)
         p = u.work(*see)
         eq(p.stdout, b"secret\n", f"{oct(mode)}: only open/known is visible: {p}")
-        ok(b"1 directory is hidden, because you cannot list and search it: lk " in p.stderr, f"{p}")
+        ok(b"1 directory is hidden, because you cannot list or search it: lk " in p.stderr, f"{p}")
         ok(b"1 file is hidden" in p.stderr and b"open/.env" in p.stderr, f"{p}")
         u.work("sh", "-c", "echo new >>hk/a.sh", options=["--name", "w", "--keep"])
         ok(b"--allow git" in u.warren("diff", "--stat", "w").stdout, "a repository that cannot be seen may name the script")

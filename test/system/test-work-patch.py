@@ -200,8 +200,8 @@ def what_is_not_a_change_of_the_work_is_refused_as_a_whole():
                 (re.sub(rb"literal 2560\n.*", b"", data, flags=re.S).replace(b"literal 3\n", b"literal 4\n"), b"the patch is not valid"),
                 (file1, b"the patch contains only half of that"), (file2, b"the patch contains only half of that"),
                 (file1 + file2 + file2, b"the file is in the patch twice"),
-                (b"@@ -1 +1 @@\n-x\n+y\n", b"the patch cannot be read: it has no file"),
-                (b"garbage\n", b"the patch cannot be read: it has no file"), (b"", b"the patch is empty")):
+                (b"@@ -1 +1 @@\n-x\n+y\n", b"the patch cannot be read: it names no file"),
+                (b"garbage\n", b"the patch cannot be read: it names no file"), (b"", b"the patch is empty")):
             for text in (bad, good + bad) if b"is empty" not in why and b"cannot be read" not in why else (bad,):
                 refused(p, wid, text, why)
         refused(p, wid, good + other % ((b"a.c",) * 4), b"is not one of the hunks", verb="reject")
@@ -311,7 +311,7 @@ def any_part_of_a_patch_has_the_result_of_git_apply():
 
 @test
 @needs_root
-def a_part_that_was_accepted_is_decided_in_each_mode():
+def an_accepted_part_is_no_longer_a_change_in_any_mode():
     for mode in ("overlay", "copy"):
         with project() as p:
             p.put("a", b"".join(b"%d\n" % i for i in range(1, 61)))
@@ -324,7 +324,7 @@ def a_part_that_was_accepted_is_decided_in_each_mode():
             head, own = hunks(whole)
             p.warren("accept", "-q", "w", "--patch", "-", data=head + own[0])
             ok(b"five\n" in p.get("a") and b"\n50\n" in p.get("a"), f"{mode}: a control: one hunk is accepted")
-            p.put("a", p.get("a").replace(b"five\n", b"mine\n"))  # the user takes it back
+            p.put("a", p.get("a").replace(b"five\n", b"mine\n"))  # the user changes the accepted line
             ok(b"five" not in b"".join(x for x in p.warren("diff", "w", "a").stdout.splitlines(True) if x[:1] == b"+"), mode)
             p.warren("accept", "-q", "w", "b", "m", "n", "d")
             left = p.warren("diff", "w", "--stat").stdout.decode()

@@ -166,7 +166,7 @@ def credentials_that_were_not_shown_stay_in_the_configuration():
 
 @test
 @needs_root
-def credentials_stay_in_other_names_of_the_configuration():
+def accepting_other_names_of_the_configuration_keeps_credentials():
     for mode in ("overlay", "copy"):
         for script, added in (("touch name other", b""), ("git config -f name my.key v; touch other", b"v\n")):
             with project() as p:
@@ -260,7 +260,7 @@ def editor(p, script):
 
 @test
 @needs_root
-def the_editor_is_that_of_git():
+def the_editor_is_the_one_that_git_uses():
     def script(p, name):
         with open(f"{p.top}/{name}", "w", encoding="ascii") as f:
             f.write(f"#!/bin/sh\necho {name} >>{p.top}/ran\nsed -i 's/^+seven/+{name}/' \"$1\"\n")

@@ -56,7 +56,7 @@ def a_work_is_removed_with_its_changes(u):
 
 
 @each_user
-def an_image_with_a_group_that_has_no_id_is_named(u):
+def a_directory_of_an_image_whose_group_has_no_id_is_reported(u):
     image = tempfile.mkdtemp(prefix="warren-test-")
     try:
         os.chmod(image, 0o755)
@@ -287,7 +287,7 @@ def secrets_in_a_directory_that_cannot_be_written_are_hidden(u):
 
 
 @each_user
-def secrets_among_packages_and_in_the_index_are_told(u):
+def secrets_in_packages_and_in_the_index_are_reported(u):
     os.makedirs(f"{u.project}/node_modules/x")
     for name in ("node_modules/x/.env", "node_modules/x/my.cfg", "node_modules/x/index.js"):
         spill(f"{u.project}/{name}", "1\n")
@@ -388,7 +388,7 @@ def a_copy_is_independent_of_the_project(u):
     if u.other:
         os.chmod(f"{u.project}/new", 0)
         p = u.work("true", options=["--mode", "copy"], status=125)
-        ok(b"make this readable (chmod u+r), move it out of the project" in p.stderr and b"'new': Permission denied" in p.stderr, f"{p}")
+        ok(b"make this file or directory readable (chmod u+r), move it out of the project" in p.stderr and b"'new': Permission denied" in p.stderr, f"{p}")
         os.chmod(f"{u.project}/new", 0o400)
     eq(u.work("cat", "new", options=["--mode", "copy"]).stdout, b"new\n", "a control")
 

@@ -204,8 +204,8 @@ def damaged(value):
 
 
 @test
-def the_tests_of_answers_accept_nothing_that_another_validator_refuses():
-    """api_schema.py asks jsonschema only about what its own functions do not recognize."""
+def api_schema_accepts_nothing_that_jsonschema_refuses():
+    """api_schema.py uses jsonschema only for values that its own functions do not accept."""
     try:
         import jsonschema  # noqa: F401 pylint: disable=unused-import
     except ImportError as e:

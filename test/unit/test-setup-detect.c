@@ -193,7 +193,7 @@ static bool key_depends(const char *const *files, const char *path, const char *
 #define DEPENDS(path, ...) \
 	key_depends((const char *const[]){ __VA_ARGS__, NULL }, path, "changed\n")
 
-TEST(what_decides_which_results_are_kept_is_in_the_key)
+TEST(gitignore_files_are_part_of_the_key)
 {
 	OK(DEPENDS(".gitignore", "go.mod"));
 	OK(DEPENDS(".git/info/exclude", "go.mod", ".git/info/x"));

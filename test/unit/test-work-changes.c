@@ -65,7 +65,7 @@ TEST(files_with_the_same_contents_are_renamed_once)
 	end();
 }
 
-/* Otherwise, the old file could be removed, and the new one be rejected. */
+/* Otherwise, one could accept that the old file is removed, and reject the new one. */
 TEST(files_that_were_moved_to_an_ignored_or_guarded_place_are_renamed)
 {
 	AUTO_WORK struct work *w = NULL;

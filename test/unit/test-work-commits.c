@@ -55,7 +55,7 @@ TEST(commits_become_a_branch)
 	end();
 }
 
-/* Run a script inside: what is said about the commits? "": there are none. */
+/* Run a script inside, and check what is said about its commits; "": there are none. */
 static void expect_left(const char *script, bool head, const char *others)
 {
 	AUTO_WORK struct work *w = prepare("fix");
@@ -64,7 +64,7 @@ static void expect_left(const char *script, bool head, const char *others)
 	struct buf text AUTO_BUF = BUF_INIT(4096);
 	int r;
 
-	/* What the user has, also since then, is not new. */
+	/* Commits that the user has, even if only since then, are not new. */
 	git("tag old && git branch other && git update-ref refs/remotes/o/x $(git "
 	    "commit-tree -m z HEAD^{tree}) && git update-ref refs/notes/n refs/remotes/o/x");
 	inside(w, "set -e; c=$(" GIT "commit-tree -m two HEAD^{tree}); %s", script);
@@ -100,13 +100,13 @@ TEST(commits_that_are_not_checked_out_are_named)
 		GIT "checkout -q -b feat; " GIT "commit -q --allow-empty -m two; " GIT
 		    "checkout -q main",
 		false,
-		"the branch 'feat' (to get it, first: warren work --resume ID -- git checkout feat)");
+		"the branch 'feat' (to get it, first run: warren work --resume ID -- git checkout feat)");
 	expect_left(GIT "checkout -q -b feat; " GIT "commit -q --allow-empty -m two; " GIT
 			"checkout -q main; " GIT "gc -q",
 		    false, "the branch 'feat'");
 	expect_left(
 		"echo 2 >a; " GIT "stash -q", false,
-		"the stash (to get it, first: warren work --resume ID -- git stash pop)");
+		"the stash (to get it, first run: warren work --resume ID -- git stash pop)");
 	expect_left(GIT "checkout -q --detach; " GIT
 			"commit -q --allow-empty -m two; " GIT "tag -a -m x v1; " GIT
 			"checkout -q main",
@@ -115,7 +115,7 @@ TEST(commits_that_are_not_checked_out_are_named)
 		GIT "checkout -q -b 'a;b'; " GIT "commit -q --allow-empty -m two; " GIT
 		    "checkout -q -b feat; " GIT "commit -q --allow-empty -m three",
 		true,
-		"the branch 'a;b' (to get it, first: warren work --resume ID -- git checkout BRANCH)");
+		"the branch 'a;b' (to get it, first run: warren work --resume ID -- git checkout BRANCH)");
 }
 
 TEST(commits_of_references_that_are_no_branches_are_named)
@@ -129,7 +129,7 @@ TEST(commits_of_references_that_are_no_branches_are_named)
 		    "");
 	expect_left(
 		GIT "update-ref refs/backup/main $c", false,
-		"the reference 'refs/backup/main' (to get it, first: warren work --resume "
+		"the reference 'refs/backup/main' (to get it, first run: warren work --resume "
 		"ID -- git checkout refs/backup/main)");
 	expect_left(GIT "update-ref refs/remotes/o/x $c", false,
 		    "the reference 'refs/remotes/o/x'");
@@ -166,7 +166,7 @@ TEST(commits_that_no_branch_has_are_named)
 		    true, "");
 	expect_left(left_head, false, "no branch: ");
 
-	/* When it is taken, nothing is left. */
+	/* Once it is accepted, nothing is left. */
 	w = prepare("fix");
 	inside(w, "set -e; %s", left_head);
 	OK(work_commits_were_detached(w));
@@ -254,7 +254,7 @@ TEST(commits_that_delete_or_change_hidden_files_need_permission)
 
 /*
  * Make commits inside after the user ran @mine, and try to accept them without
- * permission; @named is in the message, if they need it.
+ * permission. If they need permission, @named is in the message.
  */
 static void accept_guarded(const char *mine, const char *script, const char *named)
 {
@@ -292,7 +292,7 @@ TEST(commits_that_change_what_git_executes_need_permission)
 			  unclear[] = "git config core.pager '$TOOL'";
 
 	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
-	/* Hooks, also if a later commit or the sum takes them back. */
+	/* Hooks, even if a later commit reverts them, or the sum does not have them. */
 	accept_guarded(husky, ADD("mkdir .husky; echo 1 >.husky/pre-commit"),
 		       "'.husky/pre-commit'");
 	accept_guarded(
@@ -310,13 +310,13 @@ TEST(commits_that_change_what_git_executes_need_permission)
 	accept_guarded("true", ADD("mkdir e e/refs; touch e/refs/x e/HEAD"), "'e/HEAD'");
 	accept_guarded("touch d/HEAD", ADD("mkdir d/refs; touch d/refs/x"), "'d/refs/x'");
 	accept_guarded("true", ADD("mkdir d/refs; touch d/refs/x .gitattributes"), NULL);
-	/* Any program, if it is not clear which one is executed. */
+	/* Any program, if it is unclear which one is executed. */
 	accept_guarded(unclear, ADD("echo 1 >x.py"), "'x.py'");
 	accept_guarded(unclear, ADD("chmod +x d/x"), "'d/x'");
 	accept_guarded(unclear, ADD("ln -sf r l"), "'l'");
 	accept_guarded(unclear, ADD("printf '#!' >d/y"), "'d/y'");
 	accept_guarded(unclear, ADD("echo 1 >script"), "'script'");
-	/* It was the user who removed it, but not in this branch. */
+	/* The user removed it, but not in this branch. */
 	accept_guarded(unclear, GIT "merge -q gone", "'script'");
 	accept_guarded(unclear,
 		       GIT
@@ -567,14 +567,14 @@ static int accept_killed(const char *id, long ns, bool *ret_killed)
 		(void)kill(-pid, SIGKILL);
 	}
 	EQ(waitpid(pid, &status, 0), pid);
-	/* Processes of git that are its children's children end, too. */
+	/* Also end the git processes that its children started. */
 	while (kill(-pid, 0) == 0)
 		(void)usleep(1000);
 	*ret_killed = WIFSIGNALED(status);
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : 0;
 }
 
-TEST(an_accept_that_is_killed_leaves_a_whole_repository_and_can_be_repeated)
+TEST(a_killed_accept_leaves_an_intact_repository_and_can_be_repeated)
 {
 	enum {
 		ROUNDS = 16
@@ -605,7 +605,7 @@ TEST(an_accept_that_is_killed_leaves_a_whole_repository_and_can_be_repeated)
 		git("fsck --strict --no-dangling 2>/dev/null && test $(cat a) = 1 && "
 		    "{ ! git rev-parse -q --verify warren/fix >/dev/null || "
 		    "git show warren/fix:b | grep -qx 5; }");
-		/* A second one says which file to remove, if the first left one. */
+		/* If the first accept left a lock, the second one names it. */
 		r = accept_killed(id, 0, &was);
 		if (r == -EBUSY) {
 			git("rev-parse HEAD >/dev/null && rm .git/refs/heads/warren/fix.lock");
@@ -631,7 +631,7 @@ TEST(objects_that_a_killed_git_left_are_removed_with_the_work)
 		w = prepare("fix");
 		(void)strcpy(id, w->id);
 		w = work_close(w);
-		/* Those of the user's git, and of other works, stay. */
+		/* Directories of the user's git and of other works stay. */
 		shell("cd p/.git/objects && mkdir -p tmp_objdir-warren-%s/pack "
 		      "tmp_objdir-warren-other tmp_objdir-incoming-x && "
 		      "touch tmp_objdir-warren-%s/pack/tmp_pack_x pack/tmp_pack_y",
@@ -648,7 +648,7 @@ TEST(objects_that_a_killed_git_left_are_removed_with_the_work)
 	}
 }
 
-/* Trees of ten entries, each the tree below: @levels of them are 10^@levels files. */
+/* Nested trees, each with ten entries for the next one: 10^@levels files. */
 static void inside_bomb(struct work *w, int levels)
 {
 	inside(w,
@@ -669,7 +669,7 @@ TEST(commits_with_very_many_files_take_little_memory)
 	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
 	SKIP_UNLESS(!SANITIZED, "sanitizers need more than this limit themselves");
 	w = prepare("fix");
-	/* As with the real limit, but sooner. */
+	/* The same as with the real limit, but sooner. */
 	EQ(getrlimit(RLIMIT_DATA, &old), 0);
 	small = (struct rlimit){ (rlim_t)128 << 20, old.rlim_max };
 	inside_bomb(w, 4);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test-work-git.c - what git on the machine can do: start nothing, and change one
- * directory */
+/*
+ * test-work-git.c - git on the machine starts no process, and changes only one directory
+ */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -14,7 +15,7 @@
 
 #include "lib/work.h"
 
-/* Run a Python program in git's place, which can start no process; returns its output. */
+/* Run a Python program in git's place, which cannot start processes; get its output. */
 static const char *in_git(const struct work *w, bool hostile, const char *writes,
 			  const char *script)
 {
@@ -78,7 +79,7 @@ TEST(git_has_no_rights_over_the_machine_when_it_reads_objects)
 	OK(strstr(said, "not connect Network is unreachable\n"));
 	OK(strstr(said, "\n0 True\n"));
 	shell("test $(stat -c %%u:%%g p/.git/objects/x) = 1234:1235 -a ! -e p/.git/refs/x");
-	/* A control: other commands are those of the owner. */
+	/* A control: other commands run as the owner. */
 	said = in_git(w, false, ".", TRY_ALL);
 	OK(strstr(said, "1234 1235 []\n") && strstr(said, "did .git/refs/x\n"));
 	OK(strstr(said, "did connect\n"));
@@ -126,7 +127,7 @@ TEST(git_starts_no_process)
 
 /* ---------------------------------------------------------------- what it changes */
 
-/* Be like a kernel without Landlock: such a call fails with @error. */
+/* Behave like a kernel without Landlock: its calls fail with @error. */
 static void without_landlock(int error)
 {
 	struct sock_filter filter[] = {
@@ -149,7 +150,7 @@ enum attempts {
 	ALL
 };
 
-/* What a command may do that writes to nothing, to .git/objects, or to .git. */
+/* What commands may do that write to nothing, to .git/objects, or to .git. */
 static const struct {
 	const char *what, *how;
 	bool may[ALL + 1];
@@ -223,7 +224,7 @@ static void attempts_check(const char *said, enum attempts kind)
 	}
 }
 
-/* Git in the place of which the script runs belongs to @uid, and so does the caller. */
+/* Run the script in git's place: @owner has the repository, and @caller runs Warren. */
 static void attempts_run(enum attempts kind, uid_t owner, uid_t caller, int error)
 {
 	static const char *const writes[] = { ".", NULL, "objects", "." };
@@ -235,7 +236,7 @@ static void attempts_run(enum attempts kind, uid_t owner, uid_t caller, int erro
 	git("init -q . && mkdir d ../home && echo 1 >a && echo 1 >d/e && touch ../victim && "
 	    "ln -s ../../../../victim .git/refs/heads/l && chmod 755 ..");
 	w = start();
-	/* Root's git runs as the owner, who may write to all of this, too. */
+	/* As root, git runs as the owner, who may write to all of this, too. */
 	shell("chown -Rh %u:%u p home victim", owner, owner);
 	if (caller != 0)
 		shell("chown -Rh %u:%u .", owner, owner);
@@ -260,7 +261,7 @@ static void attempts_run(enum attempts kind, uid_t owner, uid_t caller, int erro
 
 static void attempts_of(uid_t owner, uid_t caller)
 {
-	/* A control, and how Warren works on a kernel that has no Landlock. */
+	/* A control; also how Warren works on a kernel without Landlock. */
 	attempts_run(CONTROL, owner, caller, ENOSYS);
 	attempts_run(CONTROL, owner, caller, EOPNOTSUPP);
 	SKIP_UNLESS(landlock_version() >= LANDLOCK_HAS_NET,
@@ -286,8 +287,8 @@ TEST(git_changes_only_what_its_command_writes_for_root_in_a_users_project)
 	attempts_of(1234, 0);
 }
 
-/* The rules are for directories of the project, not for what names lead to. */
-TEST(what_git_may_write_is_no_link_of_the_project)
+/* The rules apply to directories of the project, not to where links lead. */
+TEST(git_does_not_write_through_links_of_the_project)
 {
 	static const char *const links[] = {
 		"mv .git/objects .git/o && ln -s ../../dir .git/objects",

@@ -270,11 +270,11 @@ TEST(repositories_in_the_project_have_configurations)
 	end();
 }
 
-TEST(git_directories_elsewhere_belong_to_the_directory_that_names_them)
+TEST(separate_git_directories_belong_to_the_directory_that_names_them)
 {
-	/* Where the git directory of p/n is, and how p/n names it. */
+	/* Places for the git directory of p/n, and ways in which p/n names it. */
 	static const char *const made[] = {
-		"git init -q --separate-git-dir=gd n", /* before n in the search */
+		"git init -q --separate-git-dir=gd n", /* found before n */
 		"git init -q --separate-git-dir=z/gd n",
 		"mkdir n && git init -q --separate-git-dir=n/gd n",
 		"git init -q --separate-git-dir=../gd n",
@@ -312,7 +312,7 @@ TEST(git_directories_elsewhere_belong_to_the_directory_that_names_them)
 		}
 }
 
-TEST(a_repository_counts_beside_its_worktree)
+TEST(a_repository_counts_in_addition_to_its_worktrees)
 {
 	AUTO_HIDDEN struct work_hidden hidden = { 0 };
 	AUTO_WORK struct work *w = NULL;

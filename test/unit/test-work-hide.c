@@ -239,7 +239,7 @@ TEST(other_names_of_hidden_files_are_hidden)
 	end();
 }
 
-TEST(what_links_with_the_names_of_secrets_lead_to_is_hidden)
+TEST(targets_of_links_with_the_names_of_secrets_are_hidden)
 {
 	const char *const asked[] = { "!shown", NULL };
 	AUTO_WORK struct work *w = NULL, *other = NULL, *copy = NULL;
@@ -455,7 +455,7 @@ TEST(commands_with_passwords_are_removed_from_the_configuration)
 #define ID     "0123456789abcdef0123456789abcdef01234567"
 #define RECORD ID " " ID " A <a@b> 1700000000 +0000\t"
 
-TEST(records_of_git_keep_their_lines)
+TEST(reflog_lines_lose_only_credentials)
 {
 	cleans(RECORD "clone: from https://u:s@h/x.git\n",
 	       RECORD "clone: from https://h/x.git\n");

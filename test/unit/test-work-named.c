@@ -45,7 +45,7 @@ static void configure(const char *text)
 	OK(f && fputs(text, f) >= 0 && fclose(f) == 0);
 }
 
-/* Configure only this value, which is quoted. */
+/* Configure only this value, with quotes. */
 static const char *configure_value(const char *section, const char *key,
 				   const char *value)
 {
@@ -66,7 +66,7 @@ static const struct {
 	const char *section, *key, *value, *path;
 	enum judged want;
 } values[] = {
-	/* Quotes, escapes, and what they keep together. */
+	/* Quotes and escapes, which keep words together. */
 	{ "core", "fsmonitor", "'my tools/x.sh'", "my tools/x.sh", NAMED },
 	{ "core", "fsmonitor", "\"my tools/x.sh\" -a", "my tools/x.sh", NAMED },
 	{ "core", "fsmonitor", "my\\ tools/x.sh", "my tools/x.sh", NAMED },
@@ -104,7 +104,7 @@ static const struct {
 	{ "core", "fsmonitor", "t/*.sh", "t/x.sh", NAMED },
 	{ "core", "fsmonitor", "t/*.sh", "u/x.sh", HARMLESS },
 	{ "core", "fsmonitor", "node t/x", "t/x.js", NAMED },
-	/* What is not known may be any program. */
+	/* An unknown word may be any program. */
 	{ "core", "fsmonitor", "$TOOL", "t/x.sh", UNCLEAR },
 	{ "core", "fsmonitor", "sh $(which x)", "t/x.sh", UNCLEAR },
 	{ "core", "fsmonitor", "./*.sh", "x.sh", UNCLEAR },
@@ -116,7 +116,7 @@ static const struct {
 	{ "alias", "a", "!cd $X && ./x.sh", "t/x.sh", UNCLEAR },
 	{ "alias", "a", "!eval \"$X\"", "t/x.sh", UNCLEAR },
 	{ "core", "hooksPath", ".", "pre-commit", UNCLEAR },
-	/* What is usual is harmless. */
+	/* Common commands are harmless. */
 	{ "core", "fsmonitor", "true", "true", HARMLESS },
 	{ "core", "editor", "code --wait", "t/x.sh", HARMLESS },
 	{ "core", "fsmonitor", "python3 -I -m x", "t/x.py", HARMLESS },
@@ -133,7 +133,7 @@ static const struct {
 	{ "credential", "helper", "!f() { echo password=$TOKEN; }; f", "t/x.sh",
 	  HARMLESS },
 	{ "diff \"css\"", "xfuncname", "^[a-z]*$(", "t/x.sh", HARMLESS },
-	/* Any key; but not names of branches and people. */
+	/* Any key, except those with names of branches and people. */
 	{ "imap", "tunnel", "t/x.sh", "t/x.sh", NAMED },
 	{ "instaweb", "httpd", "t/x.sh -f", "t/x.sh", NAMED },
 	{ "lfs \"customtransfer.f\"", "path", "t/x.sh", "t/x.sh", NAMED },
@@ -190,7 +190,7 @@ TEST(the_words_of_commands_are_read_as_the_shell_reads_them)
 	end();
 }
 
-/* Forms of the shell with which a command can execute more than its words say. */
+/* Shell syntax with which a command can execute more than its words show. */
 static const struct {
 	const char *command;
 	enum judged want; /* of t/x.sh */
@@ -236,7 +236,7 @@ static const struct {
 	{ "${EDITOR:-make} a", UNCLEAR },
 	{ "${TOOL:-vim} a", UNCLEAR },
 	{ "EDITOR=t/x.sh; ${EDITOR:-vim} a", NAMED },
-	/* What is usual stays harmless. */
+	/* Common commands stay harmless. */
 	{ "${EDITOR:-vim} ~/.gitconfig", HARMLESS },
 	{ "\"${VISUAL:-vi}\" a", HARMLESS },
 	{ "git log | ${PAGER:-less}", HARMLESS },
@@ -259,7 +259,7 @@ static const struct {
 	{ "diff <(git show a) <(git show b)", HARMLESS },
 };
 
-TEST(what_is_not_plainly_understood_may_be_any_program)
+TEST(unclear_words_may_execute_any_program)
 {
 	begin();
 	EQ(setenv("HOME", top, 1), 0);
@@ -328,7 +328,7 @@ TEST(the_configuration_is_read_as_git_reads_it)
 	end();
 }
 
-TEST(paths_may_begin_as_git_expands_them)
+TEST(beginnings_of_paths_are_expanded_as_git_does)
 {
 	static const struct {
 		const char *before, *after;
@@ -426,7 +426,7 @@ TEST(programs_in_directories_of_path_are_executed_by_git)
 		{ "./bin", "bin/less", NAMED },
 		{ "bin", "bin/less", NAMED },
 		{ "bin", "other/less", HARMLESS },
-		/* Only what is directly in it is found by its name. */
+		/* Only files directly in the directory are found by name. */
 		{ "@/p/bin", "bin/lib/less", HARMLESS },
 		{ "./bin", "bin/lib/less", HARMLESS },
 		{ "", "bin/less", HARMLESS },
@@ -469,7 +469,7 @@ TEST(programs_in_directories_of_path_are_executed_by_git)
 			TAP_FAIL("wrong for %s: %s", all, sets[i].file);
 		EQ(setenv("PATH", path, 1), 0);
 	}
-	/* In the directory where git runs, only what can be executed is found. */
+	/* In the directory where git runs, only executable files are found. */
 	EQ(setenv("PATH", ":", 1), 0);
 	EQ(judge_as("less", true), NAMED);
 	EQ(judge_as("less", false), HARMLESS);

@@ -305,8 +305,8 @@ static const struct probe probes[] = {
 	{ "resource limits", false, probe_nofile,
 	  "--nofile cannot exceed the hard limit of the caller", "add CAP_SYS_RESOURCE" },
 	{ "landlock", false, probe_landlock,
-	  "Warren's helper processes, and git when Warren runs it, have one layer of "
-	  "confinement less",
+	  "Warren's helper processes, and git when Warren runs it, lack one layer of "
+	  "confinement",
 	  "boot with lsm=landlock,..." },
 	{ "loop devices", false, probe_loop,
 	  "a sandbox cannot have more disk than memory", "modprobe loop" },

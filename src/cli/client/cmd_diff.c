@@ -120,8 +120,7 @@ static bool diff_begin(const struct command *cmd, int argc, char **argv, int max
 	if (client_open(ret, &err) == 0 &&
 	    resolve_id_find_sandbox(*ret, *words, id, &err) == 0)
 		return true;
-	/* 'warren diff' is about works, too (cli/work/forward_client.h), but not 'undo'.
-	 */
+	/* 'warren diff' also shows works (cli/work/forward_client.h); 'undo' does not. */
 	if (cmd == &client_diff && (err.code == ECONNREFUSED || err.code == ENOENT))
 		(void)error_wrap(&err, "there is no work '%.100s'", *words);
 	*ret_status = client_fail(cmd, &err);

@@ -20,7 +20,7 @@ struct decide_options {
 	struct decide_wanted wanted;
 };
 
-/* Of the answer in JSON. */
+/* Maximum size of the output of --json. */
 #define REPORT_MAX ((size_t)64 << 20)
 
 #define FIELD(name) offsetof(struct decide_options, name)
@@ -185,7 +185,7 @@ static int accept_commits(const struct command *cmd, struct work *w,
 	return message_print(cmd->name, &out);
 }
 
-/* Other branches may have commits; or nothing is left, and the work ends. */
+/* Name commits that are left; if nothing is left, remove the work. */
 static void accept_commits_end(struct decide *d)
 {
 	AUTO_CHANGES struct changes left = { 0 };

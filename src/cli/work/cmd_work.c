@@ -81,12 +81,12 @@ static int work_job_operands(struct work_job *job, char **argv, int argc, int fi
 
 /* ------------------------------------------------------------------- the work */
 
-/* Directories with unknown contents; all others are hidden by name. */
+/* Say which directories are hidden because their contents are unknown. */
 static void work_say_closed(const struct work_hidden *h)
 {
 	if (h->n_closed > 0)
 		message_say("work",
-			    "%zu director%s hidden, because you cannot list and search "
+			    "%zu director%s hidden, because you cannot list or search "
 			    "%s: %s%s (chmod u+rx shows %s)",
 			    h->n_closed, h->n_closed == 1 ? "y is" : "ies are",
 			    h->n_closed == 1 ? "it" : "them", h->closed[0],
@@ -137,8 +137,8 @@ static void work_say_hidden(const struct work_job *job, const struct work_hidden
 	work_say_closed(h);
 	if (h->n_indexed > 0)
 		message_say("work",
-			    "git's index has hidden files ('%s'%s): what was staged or "
-			    "committed of them can be read with git",
+			    "git's index has hidden files ('%s'%s): git can show what "
+			    "was staged or committed of them",
 			    h->indexed[0], h->n_indexed > 1 ? ", ..." : "");
 	if (h->n_cleaned > 0)
 		message_say(
@@ -501,7 +501,7 @@ static int work_job_sandbox(struct work_job *job, bool *ret_started)
 	if (work_sandbox_exec(sb, &(struct work_exec){ .argv = job->argv, .output = -1 },
 			      &result, &err) < 0) {
 		status = work_job_fail(&err, result_exec_status(err.code));
-		/* Other images have programs of their own in such directories. */
+		/* In other images, such directories have the programs of the image. */
 		if (err.code == ENOENT && work_job_is_host(job))
 			work_missing_say(job->argv[0], job->project);
 	} else {

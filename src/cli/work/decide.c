@@ -97,7 +97,7 @@ int decide_all(const struct changes *changes, const struct accept_options *o,
 	return 0;
 }
 
-/* Print @text, and the command that accepts what it is about. */
+/* Print @text, and the command that accepts the changes which @text describes. */
 static void decide_suggest(const struct decide *d, const char *text, const char *option)
 {
 	AUTO_BUF struct buf command = BUF_INIT(COMMAND_MAX);
@@ -116,7 +116,8 @@ static void decide_print_ignored(const struct decide *d, const struct decide_lef
 	if (left->moved)
 		n += (size_t)snprintf(
 			text + n, sizeof(text) - n,
-			", %zu of which %s moved there and also %s in the old place",
+			" (%zu of them %s moved to an ignored place, and %s in the old one, "
+			"too)",
 			left->moved, left->moved == 1 ? "was" : "were",
 			left->moved == 1 ? "stays" : "stay");
 	(void)snprintf(text + n, sizeof(text) - n, "; to accept %s",
@@ -322,9 +323,9 @@ int decide_reject(struct decide *d, const struct choose_items *items)
 void decide_print_marked(const struct decide *d)
 {
 	if (!d->quiet && !d->json)
-		(void)printf("Nothing is left to decide, but work %s has both versions "
-			     "of files with markers; to remove it: warren work --remove "
-			     "%s\n",
+		(void)printf("Nothing is left to decide, but work %s keeps both versions "
+			     "of files that were accepted with markers; to remove the "
+			     "work: warren work --remove %s\n",
 			     d->work->id, d->work->id);
 }
 

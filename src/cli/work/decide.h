@@ -13,12 +13,12 @@
 
 /* What decide_all() left, by the reason. */
 struct decide_left {
-	size_t ignored;                 /* .gitignore ignores it */
-	size_t moved;                   /* of them, files that were not ignored before */
-	size_t guarded;                 /* needs a permission; or can never be accepted */
-	unsigned guards;                /* these permissions */
-	bool repository;                /* the repository (".git") has new commits */
-	bool linked;                    /* parts of a new worktree or submodule */
+	size_t ignored;  /* .gitignore ignores it */
+	size_t moved;    /* of these, moved files that were not ignored before */
+	size_t guarded;  /* needs a permission, or can never be accepted */
+	unsigned guards; /* these permissions */
+	bool repository; /* the repository (".git") has new commits */
+	bool linked;     /* parts of a new worktree or submodule */
 	enum changes_patterns patterns; /* which decided what is ignored */
 };
 
@@ -30,8 +30,8 @@ struct decide_done {
 	struct accept_result result; /* of an accept */
 	/* decide_finish() knows the rest. */
 	bool listed;
-	size_t remaining; /* changes that can still be decided on */
-	bool removed;     /* the work, because nothing is left to decide */
+	size_t remaining; /* changes that can still be accepted or rejected */
+	bool removed;     /* the work was removed, because nothing is left to decide */
 };
 
 /* Which changes to accept or reject. */
@@ -46,19 +46,19 @@ struct decide {
 	struct work *work;
 	struct accept_options options;
 	bool json, quiet;
-	/* For commands that are suggested: */
+	/* For suggested commands: */
 	const struct decide_wanted *wanted; /* NULL: all changes */
 	bool hunks;
-	const struct changes *rest; /* NULL: not known; paths without any are left out */
+	const struct changes *rest; /* NULL: unknown; paths without any are skipped */
 	struct decide_left left;    /* what was not even tried */
 	struct decide_done done;
 };
 
-/* Is nothing left but a repository whose commits the user has? */
+/* Is nothing left, except a repository whose commits the user already has? */
 bool decide_is_settled(struct work *w, const struct changes *changes);
-/* The repository changed: are there commits that the user does not have? */
+/* If the repository changed, find out whether it has commits that the user does not. */
 void decide_check_commits(struct work *w, struct decide_left *left);
-/* Say how to get them. */
+/* Print how to get these commits. */
 void decide_print_commits(const struct decide *d);
 
 /* What decide_find() found. Items refer to it. */
@@ -92,17 +92,17 @@ void decide_print_left(struct decide *d, const struct decide_left *left);
 int decide_accept(struct decide *d, const struct choose_items *items);
 int decide_reject(struct decide *d, const struct choose_items *items);
 /*
- * Find out what is left, and print it; if it is nothing, remove the work, unless it has
- * versions of files that were written with markers (accept_has_marked()). Closes the
- * work.
+ * Find out what is left, and print it. If nothing is left, remove the work, unless it
+ * keeps versions of files that were accepted with markers (accept_has_marked()). Closes
+ * the work.
  */
 void decide_finish(struct decide *d);
-/* Print that it has such versions. */
+/* Print that the work keeps such versions. */
 void decide_print_marked(const struct decide *d);
 /*
- * Write how to accept what was left with one more option, which is a word of the command
- * line: "warren accept WORK OPTION", with the options that were given, and the paths
- * where there is still something to decide.
+ * Write the command that accepts what was left with one more option: "warren accept WORK
+ * OPTION", with the options that were given, and the paths that still have changes.
+ * @option is text of the command line.
  */
 void decide_put_command(const struct decide *d, const char *option, struct buf *out);
 /* Print what is in conflict. */

@@ -6,7 +6,7 @@
 #include "cli/work/select.h"
 #include "textdiff/unified.h"
 
-/* A message has 2,048 bytes at most; a command that is cut would accept more. */
+/* Messages have at most 2,048 bytes. A command that lost paths would accept more. */
 #define SUGGEST_MAX 1400
 
 static bool command_is_plain(const char *word)
@@ -17,7 +17,7 @@ static bool command_is_plain(const char *word)
 	return *word && word[strspn(word, plain)] == '\0';
 }
 
-/* Is the word safe to look at, and shown as it is? */
+/* Can the word be printed as it is? */
 static bool command_is_visible(const char *word)
 {
 	const struct text t = TEXT(word, strlen(word));
@@ -71,7 +71,7 @@ void decide_put_command(const struct decide *d, const char *option, struct buf *
 	bool dash = false;
 
 	for (size_t i = 0; paths && paths[i]; i++) {
-		/* Where nothing was changed is an error. */
+		/* A path without changes would be an error. */
 		if (d->rest && !select_has(d->work, d->rest, paths[i]))
 			continue;
 		dash |= paths[i][0] == '-';

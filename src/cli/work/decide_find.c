@@ -92,8 +92,8 @@ static int decide_find_patch(struct work *w, const struct input *patch,
 	if (r == 0 && f->patch.len > 0 && f->patches.n == 0)
 		r = error_set(
 			err, EINVAL,
-			"the patch cannot be read: it has no file ('--- a/FILE' and "
-			"'+++ b/FILE'); 'warren diff --patch %s' makes one",
+			"the patch cannot be read: it names no file ('--- a/FILE' and "
+			"'+++ b/FILE'); to make a patch: warren diff --patch %s",
 			w->id);
 	if (r == 0)
 		r = changes_list(w, 0, &f->changes, err);

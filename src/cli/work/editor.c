@@ -17,16 +17,16 @@
 
 #define EDITOR_SECONDS 3
 
-/* Only in the child. It fails if there is no such key. */
+/* Only in the child. git fails if there is no such key. */
 _Noreturn static void editor_exec_git(int out)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct warren_error ignored;
 
 	sig_reset();
-	/* A configuration may include a pipe, which has no end. */
+	/* A configuration may include a named pipe, for which git waits forever. */
 	(void)alarm(EDITOR_SECONDS);
-	/* Thus, git reads the configuration of no repository. */
+	/* With this GIT_DIR, git does not read the configuration of a repository. */
 	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0 ||
 	    chdir("/") < 0 || setenv("GIT_DIR", "/dev/null", 1) < 0 ||
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
@@ -36,7 +36,7 @@ _Noreturn static void editor_exec_git(int out)
 	_exit(127);
 }
 
-/* Append core.editor to @out; false: there is none. */
+/* Append core.editor to @out. False: it is not set. */
 static bool editor_of_git(struct buf *out)
 {
 	const size_t begun = out->len;

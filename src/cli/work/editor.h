@@ -6,9 +6,10 @@
 #include "base/buf.h"
 
 /*
- * Write the command of the editor, a line for the shell, in the order of git:
- * $GIT_EDITOR, core.editor, $VISUAL, $EDITOR, vi. Only the configuration of the user and
- * of the machine has a core.editor: others may have written that of a repository.
+ * Write the command of the editor, a line for the shell. As in git, it is the first of
+ * $GIT_EDITOR, core.editor, $VISUAL, $EDITOR and vi. core.editor is read only from the
+ * configuration of the user and of the machine, because others may have written that of
+ * a repository.
  */
 void editor_command(struct buf *out);
 

@@ -132,7 +132,7 @@ static int forward_start(int here, int there)
 	(void)atomic_fetch_add(&forward_connections, 1);
 	r = forward_thread(forward_up, c);
 	if (r < 0)
-		atomic_store(&c->users, 1); /* no thread, only this function */
+		atomic_store(&c->users, 1); /* no thread uses it, only this function */
 	else
 		r = forward_thread(forward_down, c);
 	if (r < 0) {

@@ -52,7 +52,7 @@ static int review_find_commits(struct review *v, struct warren_error *err)
 	r = changes_list(v->d.work, CHANGES_EXPAND, &all, err);
 	for (size_t i = 0; r == 0 && i < all.n; i++)
 		v->commits |= change_is_ref(&all.v[i]);
-	/* Those of a detached HEAD are only in the reflog. */
+	/* Commits of a detached HEAD are only in the reflog. */
 	if (r == 0 && !v->commits) {
 		r = work_commits_left(v->d.work, &left, err);
 		v->commits = left.any;
@@ -387,7 +387,7 @@ int review_at_exit(struct work *w, const struct review_options *o,
 	} else if (r > 0) {
 		r = review_kept(&v);
 	}
-	/* Their paths were printed. */
+	/* The paths of files with markers were printed before. */
 	if (r == REVIEW_DONE && accept_has_marked(w)) {
 		decide_print_marked(&v.d);
 		r = REVIEW_KEPT;

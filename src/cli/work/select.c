@@ -152,7 +152,7 @@ static int select_normalise(char *path)
 	return 0;
 }
 
-/* Get @path relative to the project; the caller frees it. NULL: why is in @err. */
+/* Get @path relative to the project; the caller frees it. NULL: @err is set. */
 static char *select_path(const struct work *w, const char *path, struct warren_error *err)
 {
 	AUTO_FREE char *joined = NULL;

@@ -29,7 +29,7 @@ void select_complete(struct buf *out);
 int select_changes(struct work *w, char *const *paths, unsigned flags,
 		   struct changes *ret, struct warren_error *err) MUST_CHECK;
 
-/* Is one of @changes, which were listed with CHANGES_EXPAND, at or below @path? */
+/* Is any of @changes at or below @path? They were listed with CHANGES_EXPAND. */
 bool select_has(const struct work *w, const struct changes *changes, const char *path);
 
 #endif /* CLI_WORK_SELECT_H */
