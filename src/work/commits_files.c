@@ -388,8 +388,8 @@ int commits_check_files(const struct work *w, const char *commit, unsigned flags
 		return commit_file_refuse(
 			f.hidden,
 			"the commits delete or change files that were hidden "
-			"from the sandbox, so merging them would do the same "
-			"(allow it with --as-commits --allow hidden)",
+			"from the sandbox, so a merge would do the same to "
+			"your files (allow it with --as-commits --allow hidden)",
 			err);
 	if (r == 0 && f.guarded)
 		return commit_file_refuse(
