@@ -44,13 +44,16 @@ struct named_search {
 	char **linked;             /* directories that links lead to, absolute */
 };
 
-/* ---------------------------------------------------------------- git_named.c */
+/* ---------------------------------------------------------- git_named_paths.c */
 
 /* Join paths, unless @path is absolute or in the user's home; false: it is too long. */
 bool named_join(const struct named_search *s, const char *base, const char *path,
 		char ret[PATH_MAX]);
 /* The file or directory @path is named, and all links that lead to it are. */
 void named_add(struct named_search *s, const char *base, const char *path);
+
+/* ---------------------------------------------------------------- git_named.c */
+
 /* Programs are found in the directory @path, which is relative to s->top, by their names.
  */
 void named_path_entry(struct named_search *s, const char *path);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* git_words_internal.h - how programs in commands use their arguments */
+/* git_words_internal.h - a command that is being read */
 #ifndef WORK_GIT_WORDS_INTERNAL_H
 #define WORK_GIT_WORDS_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the program does with the words that follow it. */
+#include "base/buf.h"
+#include "work/git_words.h"
+
+/* ---------------------------------------------------------- git_words_kinds.c */
+
+/* What is known of the command that the words are given to. */
 enum words_kind {
 	WORDS_PROGRAM,
 	WORDS_HARMLESS,    /* it executes none of its arguments */
@@ -43,5 +48,54 @@ bool words_git_executes(const char *command, const char *word, const char **ret)
 bool words_is_given(const char *name, size_t n);
 /* Does git, or another program, execute the value of the variable? */
 bool words_is_command(const char *name, size_t n);
+
+/* ----------------------------------------------------------------- git_words.c */
+
+#define WORDS_DEPTH_MAX 6     /* of commands in commands */
+#define WORDS_SIZE_MAX  16384 /* bytes of a command; a longer one is unclear */
+
+#define MARK_ANY     '\1' /* something that is not known */
+#define MARK_PATTERN '\2' /* any part of a name */
+#define MARK_GIVEN   '\3' /* an argument of the command */
+#define MARKS        "\1\2\3"
+
+struct words {
+	struct git_words *w;
+	struct buf dir; /* where "cd" went; "": nowhere */
+	bool lost;      /* it went to a directory that is not known */
+	bool quiet;     /* nothing is executed: unclear words are harmless */
+	bool plain;
+	unsigned depth;
+	/* The word that is being read: */
+	struct buf word;
+	bool begun, redirects;
+	unsigned parens;
+	/* The command that it is given to: */
+	bool inside;     /* its name was read */
+	bool isolated;   /* python -I: no module of the project is used */
+	bool argued;     /* it has an argument that is no option */
+	bool optioned;   /* a wrapper has an option, which may have a value */
+	bool fed;        /* xargs adds arguments */
+	bool piped;      /* a command before it may write what it executes */
+	bool config;     /* of git: an assignment follows */
+	const char *git; /* a command of git that executes something, or NULL */
+	enum words_kind kind;
+};
+
+/* Other files may be executed, unless nothing is. */
+void words_unclear(struct words *s);
+/* Judge the word that ends before @next. */
+int words_finish(struct words *s, char next) MUST_CHECK;
+/* The command ends. What it executes may be in its input. */
+void words_command_end(struct words *s);
+/* Read a command that is in a word: 'sh -c "exec t/x.sh"', or "rebase -x 'make check'".
+ */
+int words_nested(struct words *s, const char *word) MUST_CHECK;
+/* Judge a word that is a command for the shell, whatever it was given to. */
+int words_command(struct words *s, char *word) MUST_CHECK;
+
+/* ------------------------------------------------------------ git_words_read.c */
+
+int words_run(struct words *s, const char *at, const char *end) MUST_CHECK;
 
 #endif /* WORK_GIT_WORDS_INTERNAL_H */
