@@ -17,6 +17,12 @@
 #include "work/git_keys.h"
 #include "work/git_words_internal.h"
 
+#define WORDS_ABOVE 32 /* directories in which npx looks for its files */
+#define WORDS_UNKNOWN                                   \
+	(char[])                                        \
+	{                                               \
+		MARK_ANY, MARK_GIVEN, MARK_EDITOR, '\0' \
+	}
 #define WORDS_SPECIAL " \t\n;&|<>()$`" /* only in words that are commands */
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as WORDS_DEPTH_MAX */
@@ -58,9 +64,9 @@ static bool words_note(struct words *s, char *word, bool dir)
 			words_say(s, word, dir);
 		return true;
 	}
-	if (*rest == MARK_GIVEN)
+	if (*rest == MARK_GIVEN || *rest == MARK_EDITOR)
 		return true;
-	if (strchr(rest, MARK_ANY) || strstr(rest, "..") || strchr(rest, MARK_GIVEN))
+	if (strstr(rest, "..") || rest[strcspn(rest, WORDS_UNKNOWN)])
 		return false;
 	word[n] = '\0';
 	slash = strrchr(word, '/');
@@ -232,6 +238,36 @@ static int words_wrapper_option(struct words *s, char *word)
 	return 0;
 }
 
+/* Say a path of the directory in which the command runs, and of all above it. */
+static void words_say_above(struct words *s, const char *path, const char *name, bool dir)
+{
+	struct buf above AUTO_BUF = BUF_INIT(WORDS_SIZE_MAX);
+
+	for (int i = 0; i < WORDS_ABOVE; i++) {
+		above.len = (size_t)i * 3;
+		buf_puts(&above, path);
+		buf_puts(&above, name);
+		if (above.failed)
+			break;
+		words_say(s, above.data, dir);
+		above.len = (size_t)i * 3;
+		buf_puts(&above, "../");
+	}
+	if (above.failed)
+		words_unclear(s);
+}
+
+/* What npx starts, in a way that these files decide. */
+static void words_npx(struct words *s)
+{
+	s->npx = true;
+	words_say_above(s, "node_modules", "", true);
+	words_say_above(s, "package.json", "", false);
+	words_say_above(s, ".npmrc", "", false);
+	if (s->lost)
+		words_unclear(s);
+}
+
 /* The name of a command, or what may be before it. */
 static int words_name(struct words *s, char *word)
 {
@@ -248,11 +284,16 @@ static int words_name(struct words *s, char *word)
 		s->kind = WORDS_PROGRAM;
 		return words_command(s, word);
 	}
+	/* Of a package of the project itself, this is a link out of node_modules. */
+	if (s->npx && !word[strcspn(word, MARKS "/")])
+		words_say_above(s, "node_modules/.bin/", word, false);
 	s->kind = words_kind_of(word);
 	s->isolated = s->argued = s->config = false;
 	s->git = NULL;
 	s->fed |= s->kind == WORDS_XARGS;
-	if (s->kind == WORDS_XARGS)
+	if (s->kind == WORDS_NPX)
+		words_npx(s);
+	if (s->kind == WORDS_XARGS || s->kind == WORDS_NPX)
 		s->kind = WORDS_WRAPPER;
 	/* The word may be the value of an option, and the next one the program. */
 	s->inside =
@@ -404,7 +445,7 @@ void words_command_end(struct words *s)
 	    (s->piped && s->inside && words_executes(s->kind) && !s->argued))
 		words_unclear(s);
 	s->lost |= s->inside && s->kind == WORDS_CD && !s->argued;
-	s->inside = s->redirects = s->fed = s->optioned = false;
+	s->inside = s->redirects = s->fed = s->npx = s->optioned = false;
 	s->kind = WORDS_HARMLESS;
 }
 

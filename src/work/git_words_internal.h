@@ -18,7 +18,8 @@ enum words_kind {
 	WORDS_GIT,         /* the same, with some exceptions */
 	WORDS_FIND,        /* the same */
 	WORDS_WRAPPER,     /* its arguments are a command */
-	WORDS_XARGS,       /* the same, and more arguments come from a file or pipe */
+	WORDS_XARGS,       /* and more arguments are read from somewhere */
+	WORDS_NPX,         /* and they are looked for in node_modules */
 	WORDS_INTERPRETER, /* it executes an argument */
 	WORDS_PYTHON,      /* the same, and it may import modules from where it runs */
 	WORDS_SHELL,       /* its arguments may be commands */
@@ -46,6 +47,8 @@ bool words_git_executes(const char *command, const char *word, const char **ret)
 
 /* Does git or the user's session set the variable, but never to a script? */
 bool words_is_given(const char *name, size_t n);
+/* Is it the user's own editor, pager or browser? */
+bool words_is_editor(const char *name, size_t n);
 /* Does git, or another program, execute the value of the variable? */
 bool words_is_command(const char *name, size_t n);
 
@@ -57,7 +60,8 @@ bool words_is_command(const char *name, size_t n);
 #define MARK_ANY     '\1' /* something that is not known */
 #define MARK_PATTERN '\2' /* any part of a name */
 #define MARK_GIVEN   '\3' /* an argument of the command */
-#define MARKS        "\1\2\3"
+#define MARK_EDITOR  '\4' /* the user's editor, pager or browser */
+#define MARKS        "\1\2\3\4"
 
 struct words {
 	struct git_words *w;
@@ -76,6 +80,7 @@ struct words {
 	bool argued;     /* it has an argument that is no option */
 	bool optioned;   /* a wrapper has an option, which may have a value */
 	bool fed;        /* xargs adds arguments */
+	bool npx;        /* npx was before it */
 	bool piped;      /* a command before it may write what it executes */
 	bool config;     /* of git: an assignment follows */
 	const char *git; /* a command of git that executes something, or NULL */

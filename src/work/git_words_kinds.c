@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* git_words_kinds.c - which programs execute their arguments */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -45,7 +46,7 @@ static const struct {
 	{ "gradle", WORDS_RUNNER },     { "just", WORDS_RUNNER },
 	{ "make", WORDS_RUNNER },       { "mvn", WORDS_RUNNER },
 	{ "ninja", WORDS_RUNNER },      { "npm", WORDS_RUNNER },
-	{ "npx", WORDS_RUNNER },        { "pnpm", WORDS_RUNNER },
+	{ "npx", WORDS_NPX },           { "pnpm", WORDS_RUNNER },
 	{ "rake", WORDS_RUNNER },       { "task", WORDS_RUNNER },
 	{ "uv", WORDS_RUNNER },         { "yarn", WORDS_RUNNER },
 	{ ".", WORDS_SHELL },           { "ash", WORDS_SHELL },
@@ -65,6 +66,14 @@ static const struct {
 	{ "readonly", WORDS_HARMLESS }, { "comm", WORDS_HARMLESS },
 	{ "cmp", WORDS_HARMLESS },      { "join", WORDS_HARMLESS },
 	{ "paste", WORDS_HARMLESS },    { "alias", WORDS_RUNNER },
+	{ "code", WORDS_HARMLESS },     { "codium", WORDS_HARMLESS },
+	{ "emacs", WORDS_HARMLESS },    { "emacsclient", WORDS_HARMLESS },
+	{ "gedit", WORDS_HARMLESS },    { "gvim", WORDS_HARMLESS },
+	{ "hx", WORDS_HARMLESS },       { "kate", WORDS_HARMLESS },
+	{ "micro", WORDS_HARMLESS },    { "nano", WORDS_HARMLESS },
+	{ "nvim", WORDS_HARMLESS },     { "open", WORDS_HARMLESS },
+	{ "subl", WORDS_HARMLESS },     { "vi", WORDS_HARMLESS },
+	{ "vim", WORDS_HARMLESS },      { "xdg-open", WORDS_HARMLESS },
 };
 
 bool words_executes(enum words_kind kind)
@@ -77,6 +86,8 @@ enum words_kind words_kind_of(const char *word)
 	const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
 	size_t n = strlen(name);
 
+	if (n == 1 && name[0] == MARK_EDITOR)
+		return WORDS_HARMLESS;
 	for (size_t i = 0; i < ARRAY_SIZE(words_kinds); i++) {
 		size_t stem = strlen(words_kinds[i].name);
 
@@ -144,24 +155,26 @@ bool words_git_executes(const char *command, const char *word, const char **ret)
 	return false;
 }
 
-/*
- * "EDITOR:-vim": a variable whose command is read from the environment; its default must
- * be a program of PATH that executes none of its arguments.
+/* "EDITOR", or "EDITOR:-vim" with a program of PATH that executes none of its arguments.
  */
-static bool words_is_given_or(const char *name, size_t n)
+bool words_is_editor(const char *name, size_t n)
 {
-	static const char *const commands[] = { "EDITOR:-", "VISUAL:-", "PAGER:-" };
+	static const char *const editors[] = { "EDITOR", "VISUAL", "PAGER", "BROWSER" };
 	char program[32];
 
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		size_t size = strlen(commands[i]), rest = n - size;
+	for (size_t i = 0; i < ARRAY_SIZE(editors); i++) {
+		size_t size = strlen(editors[i]), rest = n - size;
 
-		if (n <= size || memcmp(commands[i], name, size) != 0 ||
-		    rest >= sizeof(program))
+		if (n < size || memcmp(editors[i], name, size) != 0)
 			continue;
-		(void)memcpy(program, name + size, rest);
-		program[rest] = '\0';
-		return strspn(program, "abcdefghijklmnopqrstuvwxyz") == rest &&
+		if (rest == 0)
+			return true;
+		if (rest < 3 || memcmp(name + size, ":-", 2) != 0 ||
+		    rest - 2 >= sizeof(program))
+			continue;
+		(void)snprintf(program, sizeof(program), "%.*s", (int)rest - 2,
+			       name + size + 2);
+		return strspn(program, "abcdefghijklmnopqrstuvwxyz") == rest - 2 &&
 		       (words_kind_of(program) == WORDS_PROGRAM ||
 			words_kind_of(program) == WORDS_HARMLESS);
 	}
@@ -170,30 +183,29 @@ static bool words_is_given_or(const char *name, size_t n)
 
 bool words_is_given(const char *name, size_t n)
 {
-	/* Other variables of git, such as GIT_PREFIX, are paths, or may be empty. */
-	static const char *const given[] = { "GIT_AUTHOR_NAME",
-					     "GIT_AUTHOR_EMAIL",
-					     "GIT_COMMITTER_NAME",
-					     "GIT_COMMITTER_EMAIL",
-					     "ARG",
-					     "ARGS",
-					     "BACKUP",
-					     "BASE",
-					     "COLUMNS",
-					     "DISPLAY",
-					     "EDITOR",
-					     "FILENAME",
-					     "LINES",
-					     "LOCAL",
-					     "LOGNAME",
-					     "MERGED",
-					     "PAGER",
-					     "REMOTE",
-					     "REVISION",
-					     "SHELL",
-					     "TERM",
-					     "USER",
-					     "VISUAL" };
+	/* Others of git, such as GIT_PREFIX, are paths, or may be empty. */
+	static const char *const given[] = {
+		"GIT_AUTHOR_NAME",
+		"GIT_AUTHOR_EMAIL",
+		"GIT_COMMITTER_NAME",
+		"GIT_COMMITTER_EMAIL",
+		"ARG",
+		"ARGS",
+		"BACKUP",
+		"BASE",
+		"COLUMNS",
+		"DISPLAY",
+		"FILENAME",
+		"LINES",
+		"LOCAL",
+		"LOGNAME",
+		"MERGED",
+		"REMOTE",
+		"REVISION",
+		"SHELL",
+		"TERM",
+		"USER",
+	};
 
 	if (n > 1 && name[0] == '#')
 		return true;
@@ -202,7 +214,7 @@ bool words_is_given(const char *name, size_t n)
 	for (size_t i = 0; i < ARRAY_SIZE(given); i++)
 		if (strlen(given[i]) == n && memcmp(given[i], name, n) == 0)
 			return true;
-	return words_is_given_or(name, n);
+	return false;
 }
 
 bool words_is_command(const char *name, size_t n)

@@ -39,7 +39,9 @@ static void words_variable(struct words *s, const char *name, size_t n)
 	else if (n == 4 && memcmp(name, "HOME", 4) == 0 && home)
 		words_put(s, home, strlen(home));
 	else
-		words_mark(s, words_is_given(name, n) ? MARK_GIVEN : MARK_ANY);
+		words_mark(s, words_is_editor(name, n)  ? MARK_EDITOR
+			      : words_is_given(name, n) ? MARK_GIVEN
+							: MARK_ANY);
 }
 
 /* The end of what @open began, which may have quotes and more of the same in it. */

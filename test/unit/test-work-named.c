@@ -235,10 +235,23 @@ static const struct {
 	{ "${EDITOR:-sh} a", UNCLEAR },
 	{ "${EDITOR:-make} a", UNCLEAR },
 	{ "${TOOL:-vim} a", UNCLEAR },
+	{ "EDITOR=$X; $EDITOR a", UNCLEAR },
+	{ "$EDITOR \"$(t/x.sh)\"", NAMED },
+	{ "$EDITOR -S t/x.sh", NAMED },
+	{ "npx ./t/x.sh", NAMED },
+	{ "npx tsx t/x.sh", NAMED },
+	{ "npx -c \"$X\"", UNCLEAR },
+	{ "npx make", UNCLEAR },
+	{ "cd $X; npx tool", UNCLEAR },
 	{ "EDITOR=t/x.sh; ${EDITOR:-vim} a", NAMED },
 	/* Common commands stay harmless. */
 	{ "${EDITOR:-vim} ~/.gitconfig", HARMLESS },
 	{ "\"${VISUAL:-vi}\" a", HARMLESS },
+	{ "$EDITOR $(git diff --name-only)", HARMLESS },
+	{ "\"$VISUAL\" -p $(git diff --name-only)", HARMLESS },
+	{ "vim $(git diff --name-only)", HARMLESS },
+	{ "open $(git remote get-url origin)", HARMLESS },
+	{ "npx npm-merge-driver merge a b", HARMLESS },
 	{ "git log | ${PAGER:-less}", HARMLESS },
 	{ "git log --oneline", HARMLESS },
 	{ "f() { git push origin \"$1\"; }; f", HARMLESS },
@@ -272,6 +285,35 @@ TEST(unclear_words_may_execute_any_program)
 		if (judge("t/x.sh") != shell_forms[i].want)
 			TAP_FAIL("wrong: %s", shell_forms[i].command);
 	}
+	end();
+}
+
+TEST(npx_executes_what_node_modules_and_package_json_say)
+{
+	static const struct {
+		const char *file;
+		enum judged want;
+	} files[] = {
+		{ "node_modules/.bin/tool", NAMED },
+		{ "node_modules/tool/index.js", NAMED },
+		{ "package.json", NAMED },
+		{ ".npmrc", NAMED },
+		{ "packages/tool/cli.js", NAMED }, /* a link leads there */
+		{ "packages/tool/test.js", HARMLESS },
+		{ "src/main.js", HARMLESS },
+	};
+
+	begin();
+	git("init -q .");
+	shell("cd p && mkdir -p node_modules/.bin packages/tool && "
+	      "ln -s ../packages/tool node_modules/tool && "
+	      "ln -s ../tool/cli.js node_modules/.bin/tool && "
+	      "touch packages/tool/cli.js && test -e node_modules/.bin/tool");
+	EQ(judge("node_modules/.bin/tool"), HARMLESS);
+	git("config merge.m.driver 'npx tool %%A %%O %%B'");
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (judge(files[i].file) != files[i].want)
+			TAP_FAIL("wrong: %s", files[i].file);
 	end();
 }
 
