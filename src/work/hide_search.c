@@ -269,8 +269,10 @@ static int hide_git_log(struct hide_search *s)
 		       : 0;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
-static int hide_git_logs(struct hide_search *s)
+/* Call a function for each entry of the current directory, which is then the current
+ * path. */
+static int hide_each(struct hide_search *s,
+		     int (*entry)(struct hide_search *s, const struct dir_entry *e))
 {
 	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
 	AUTO_CLOSE int dir = hide_open(s);
@@ -290,17 +292,22 @@ static int hide_git_logs(struct hide_search *s)
 		r = hide_enter(s, e->name);
 		if (r < 0)
 			break;
-		if (e->type == DT_DIR)
-			r = hide_git_logs(s);
-		else if (e->type == DT_REG || e->type == DT_UNKNOWN)
-			r = hide_git_log(s);
+		r = entry(s, e);
 		hide_leave(s, length);
 	}
 	s->depth--;
 	return r;
 }
 
-/* Is it a git directory? A submodule may have the name of one of git's directories. */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
+static int hide_git_logs(struct hide_search *s, const struct dir_entry *e)
+{
+	if (e->type == DT_DIR)
+		return hide_each(s, hide_git_logs);
+	return e->type == DT_REG || e->type == DT_UNKNOWN ? hide_git_log(s) : 0;
+}
+
+/* Submodules may have the names of git's own directories. */
 static bool hide_is_git(struct hide_search *s)
 {
 	const size_t length = s->length;
@@ -333,44 +340,21 @@ static bool hide_is_secret_of_git(struct hide_search *s, const char *name)
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as HIDE_DEPTH_MAX */
-static int hide_git_below(struct hide_search *s)
+static int hide_git_below(struct hide_search *s, const struct dir_entry *e)
 {
-	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
-	AUTO_CLOSE int dir = hide_open(s);
-	const struct dir_entry *e;
-	const size_t length = s->length;
-	int r = 0;
+	bool logs = strcmp(e->name, "logs") == 0;
+	int r;
 
-	if (!reader)
-		return -ENOMEM;
-	if (dir < 0)
-		return hide_closed(s, dir);
-	if (s->depth >= HIDE_DEPTH_MAX)
-		return -ELOOP;
-	reader->fd = dir;
-	s->depth++;
-	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
-		bool logs = strcmp(e->name, "logs") == 0;
-
-		if (e->type != DT_DIR)
-			continue;
-		r = hide_enter(s, e->name);
-		if (r < 0)
-			break;
-		if (hide_is_secret_of_git(s, e->name)) {
-			r = hide_add(&s->found->paths, &s->found->n, s->path);
-		} else if ((!logs && strcmp(e->name, "objects") != 0 &&
-			    strcmp(e->name, "refs") != 0) ||
-			   hide_is_git(s)) {
-			r = hide_git(s);
-			r = r < 0 ? r : hide_git_below(s);
-		} else if (logs) {
-			r = hide_git_logs(s);
-		}
-		hide_leave(s, length);
+	if (e->type != DT_DIR)
+		return 0;
+	if (hide_is_secret_of_git(s, e->name))
+		return hide_add(&s->found->paths, &s->found->n, s->path);
+	if ((!logs && strcmp(e->name, "objects") != 0 && strcmp(e->name, "refs") != 0) ||
+	    hide_is_git(s)) {
+		r = hide_git(s);
+		return r < 0 ? r : hide_each(s, hide_git_below);
 	}
-	s->depth--;
-	return r;
+	return logs ? hide_each(s, hide_git_logs) : 0;
 }
 
 /* Other users of a repository have created directories in it. */
@@ -411,7 +395,7 @@ static int hide_repository(struct hide_search *s)
 	    S_ISDIR(st.st_mode) && hide_is_shared(&st, &s->own))
 		r = hide_git_shared(s);
 	/* Submodules, worktrees, and files that the configuration includes. */
-	return r < 0 ? r : hide_git_below(s);
+	return r < 0 ? r : hide_each(s, hide_git_below);
 }
 
 /* The directory of the current path has, or is, a repository. */
