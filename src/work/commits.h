@@ -39,14 +39,16 @@ void work_commits_done(struct work_commits *c);
 #define AUTO_COMMITS CLEANUP(work_commits_done)
 
 /*
- * Commits of the sandbox that no reference of the user leads to. Only if there are none:
- * commits of an earlier detached HEAD that the user's repository does not have; then
- * .others has their ids.
+ * Commits of the sandbox that no reference of the user leads to, also those in submodules
+ * that the user has. Only if there are none,
+ * those of a detached HEAD that was left, and which the user's repository does not have:
+ * then .others has their ids.
  */
 struct work_commits_left {
 	bool any;
-	bool head;     /* at what is checked out in the sandbox */
-	char **others; /* "refs/heads/x", or "refs/" if some cannot be read; or ids */
+	bool head; /* of what is checked out in the sandbox */
+	/* "refs/heads/x"; "refs/": some cannot be read; "modules/x"; or ids. */
+	char **others;
 };
 
 int work_commits_left(struct work *w, struct work_commits_left *ret,

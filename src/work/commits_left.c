@@ -126,7 +126,18 @@ static int left_file(struct left *l, const char *name, struct warren_error *err)
 	return left_reference(l, name, id, err);
 }
 
-static int left_dir(struct left *l, const char *path, int depth, struct warren_error *err)
+typedef int left_file_fn(struct left *l, const char *path, struct warren_error *err);
+
+/* Submodules have many objects, and the logs of their references. */
+static bool left_is_of_no_interest(const char *path, const char *name)
+{
+	return left_starts(path, "modules/") && !strstr(path, "/refs") &&
+	       (strcmp(name, "objects") == 0 || strcmp(name, "logs") == 0);
+}
+
+/* Call a function for each file below a directory. */
+static int left_dir(struct left *l, const char *path, int depth, left_file_fn *file,
+		    struct warren_error *err)
 {
 	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
 	AUTO_CLOSE int dir = beneath_dir(l->upper, path, O_RDONLY);
@@ -144,18 +155,83 @@ static int left_dir(struct left *l, const char *path, int depth, struct warren_e
 		char below[PATH_MAX];
 		struct stat st;
 
-		if (snprintf(below, sizeof(below), "%s/%s", path, e->name) >=
+		if (left_is_of_no_interest(path, e->name) ||
+		    snprintf(below, sizeof(below), "%s/%s", path, e->name) >=
 			    (int)sizeof(below) ||
 		    beneath_stat(l->upper, below, &st) < 0)
 			continue;
-		r = S_ISDIR(st.st_mode)   ? left_dir(l, below, depth + 1, err)
-		    : S_ISREG(st.st_mode) ? left_file(l, below, err)
+		r = S_ISDIR(st.st_mode)   ? left_dir(l, below, depth + 1, file, err)
+		    : S_ISREG(st.st_mode) ? file(l, below, err)
 					  : 0;
 	}
 	return r;
 }
 
-/* Lines are "<id> <name>". A line that the user has, too, is not new. */
+/* --------------------------------------------------------------------- submodules */
+
+/* "modules/a/refs/heads/x", "modules/a/HEAD": the length of "modules/a"; 0: no such file.
+ */
+static size_t left_module(const char *path)
+{
+	const char *refs = strstr(path, "/refs/"), *slash = strrchr(path, '/');
+
+	if (refs)
+		return (size_t)(refs - path);
+	return slash && strcmp(slash, "/HEAD") == 0 ? (size_t)(slash - path) : 0;
+}
+
+/*
+ * Has the user's repository of the submodule no reference that leads to the commit? A
+ * repository that the sandbox made for a new submodule is not accepted anyway.
+ */
+static int left_module_is_new(struct left *l, const char *module, const char *id,
+			      struct warren_error *err)
+{
+	char dir[PATH_MAX + 32];
+	const char *const argv[] = { dir,     "rev-list", "-n",   "1", id,
+				     "--not", "--all",    "HEAD", NULL };
+	struct buf out AUTO_BUF = BUF_INIT(LEFT_TEXT_MAX);
+	const struct git_command c = { .argv = argv, .slow = true, .in = -1, .out = -1 };
+	struct stat st;
+	int r;
+
+	(void)snprintf(dir, sizeof(dir), "%s/HEAD", module);
+	if (beneath_stat(l->project, dir, &st) < 0)
+		return 0;
+	if (++l->asked > LEFT_ASKED)
+		return 1;
+	(void)snprintf(dir, sizeof(dir), "--git-dir=.git/%s", module);
+	r = git_run(l->w, &c, &out, err);
+	return r == -EPROTO ? 1 : r < 0 ? r : out.len > 0;
+}
+
+static int left_module_file(struct left *l, const char *path, struct warren_error *err)
+{
+	AUTO_FREE char *id = NULL, *mine = NULL, *module = NULL;
+	size_t n = left_module(path), ignored;
+	int r;
+
+	if (n == 0)
+		return 0;
+	if (++l->files > LEFT_FILES)
+		return left_unread(l, err);
+	if (work_file_read_at(l->upper, path, 4096, &id, &ignored) < 0)
+		return 0;
+	id[strcspn(id, "\n")] = '\0';
+	(void)work_file_read_at(l->project, path, 4096, &mine, &ignored);
+	if (mine)
+		mine[strcspn(mine, "\n")] = '\0';
+	module = strndup(path, n);
+	if (!module)
+		return error_errno(err, ENOMEM, "list the sandbox's submodules");
+	if (!git_is_id(id) || (mine && strcmp(id, mine) == 0) ||
+	    strv_has(l->ret->others, module) || strv_len(l->ret->others) >= LEFT_NAMED)
+		return 0;
+	r = left_module_is_new(l, module, id, err);
+	return r > 0 ? left_add(l, module, err) : r;
+}
+
+/* Lines are "<id> <name>"; those that the user has, too, are not new. */
 static int left_packed(struct left *l, struct warren_error *err)
 {
 	AUTO_FREE char *text = NULL, *mine = NULL;
@@ -337,9 +413,11 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 		return 0;
 	r = left_head(&l, err);
 	if (r == 0)
-		r = left_dir(&l, "refs", 0, err);
+		r = left_dir(&l, "refs", 0, left_file, err);
 	if (r == 0)
-		r = left_dir(&l, "worktrees", 0, err);
+		r = left_dir(&l, "worktrees", 0, left_file, err);
+	if (r == 0)
+		r = left_dir(&l, "modules", 0, left_module_file, err);
 	if (r == 0)
 		r = left_packed(&l, err);
 	if (r == 0)
@@ -374,6 +452,10 @@ static const char *left_name(const char *name, struct buf *out)
 		buf_puts(out, "the stash");
 		return NULL;
 	}
+	if (left_starts(name, "modules/")) {
+		buf_printf(out, "the submodule '%.60s'", name + 8);
+		return NULL;
+	}
 	if (strcmp(name, "refs/") == 0) {
 		buf_puts(out, "references that Warren cannot read");
 		return "BRANCH";
@@ -389,14 +471,36 @@ static const char *left_name(const char *name, struct buf *out)
 	return name;
 }
 
+/* How to get them, if @first is what git calls the first one; NULL: it has no name. */
+static void left_hint(const struct work_commits_left *l, const char *id,
+		      const char *first, struct buf *out)
+{
+	size_t n = strv_len(l->others);
+	bool ids = n > 0 && git_is_id(l->others[0]);
+
+	if (n > 0 && left_starts(l->others[0], "modules/")) {
+		buf_printf(
+			out,
+			" (which cannot be accepted; to get them, write them to files "
+			"with 'git format-patch' there, first: warren work --resume %s)",
+			id);
+		return;
+	}
+	buf_printf(out, " (to get %s, first: warren work --resume %s -- git %s%.*s)",
+		   n == 1 ? "it" : "one of them", id, first ? "checkout " : "stash pop",
+		   ids ? 12 : 60,
+		   !first                        ? ""
+		   : ids || left_is_plain(first) ? first
+						 : "BRANCH");
+}
+
 void work_commits_left_text(const struct work_commits_left *l, const char *id,
 			    struct buf *out)
 {
 	const char *first = NULL, *name;
 	size_t n = strv_len(l->others);
-	bool ids = n > 0 && git_is_id(l->others[0]);
 
-	buf_puts(out, ids ? "no branch: " : "");
+	buf_puts(out, n > 0 && git_is_id(l->others[0]) ? "no branch: " : "");
 	for (size_t i = 0; i < n && i < 5; i++) {
 		buf_puts(out, i > 0 ? ", " : "");
 		name = left_name(l->others[i], out);
@@ -404,10 +508,5 @@ void work_commits_left_text(const struct work_commits_left *l, const char *id,
 	}
 	if (n > 5)
 		buf_printf(out, " and %zu more", n - 5);
-	buf_printf(out, " (to get %s, first run: warren work --resume %s -- git %s%.*s)",
-		   n == 1 ? "it" : "one of them", id, first ? "checkout " : "stash pop",
-		   ids ? 12 : 60,
-		   !first                        ? ""
-		   : ids || left_is_plain(first) ? first
-						 : "BRANCH");
+	left_hint(l, id, first, out);
 }

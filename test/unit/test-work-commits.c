@@ -18,11 +18,17 @@
 
 #define GIT "git -c safe.directory='*' -c user.name=s -c user.email=s@s -c gc.auto=0 "
 
-static struct work *prepare(const char *name)
+static struct work *prepare_with(const char *name, const char *script)
 {
 	begin();
 	git("init -q -b main . && echo 1 >a && git add . && git commit -qm one");
+	shell("cd p && %s", script);
 	return start_with(&(struct work_options){ .name = name });
+}
+
+static struct work *prepare(const char *name)
+{
+	return prepare_with(name, "true");
 }
 
 TEST(commits_become_a_branch)
@@ -55,10 +61,11 @@ TEST(commits_become_a_branch)
 	end();
 }
 
-/* Run a script inside, and check what is said about its commits; "": there are none. */
-static void expect_left(const char *script, bool head, const char *others)
+/* Run a script inside: what is said about the commits? "": there are none. */
+static void expect_left_in(const char *before, const char *script, bool head,
+			   const char *others)
 {
-	AUTO_WORK struct work *w = prepare("fix");
+	AUTO_WORK struct work *w = prepare_with("fix", before);
 	AUTO_COMMITS struct work_commits c = { 0 };
 	AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
 	struct buf text AUTO_BUF = BUF_INIT(4096);
@@ -86,6 +93,11 @@ static void expect_left(const char *script, bool head, const char *others)
 	EQ(work_commits_left(w, &left, &err), 0);
 	OK(!left.head);
 	end();
+}
+
+static void expect_left(const char *script, bool head, const char *others)
+{
+	expect_left_in("true", script, head, others);
 }
 
 TEST(commits_that_are_not_checked_out_are_named)
@@ -142,6 +154,40 @@ TEST(commits_of_references_that_are_no_branches_are_named)
 	expect_left(GIT "worktree add -q --detach ../out $c", false,
 		    "the reference 'worktrees/out/HEAD'");
 	expect_left("mkdir .git/reftable", false, "references that Warren cannot read");
+}
+
+TEST(commits_of_submodules_are_named)
+{
+	static const char module[] =
+		"git init -q ../lib && " GIT
+		"-C ../lib commit -q --allow-empty -m one && " GIT
+		"-C ../lib commit -q --allow-empty -m two && " GIT
+		"-c protocol.file.allow=always submodule --quiet add ../lib sub && " GIT
+		"commit -qm sub";
+	static const struct {
+		const char *script, *others;
+	} cases[] = {
+		/* Controls: another commit that the user has, and a new submodule. */
+		{ GIT "-C sub checkout -q HEAD~", "" },
+		{ GIT "init -q new && cp -r new/.git .git/modules/new && " GIT
+		      "--git-dir=.git/modules/new commit -q --allow-empty -m n",
+		  "" },
+		{ GIT "-C sub checkout -q --detach && " GIT
+		      "-C sub commit -q --allow-empty -m three",
+		  "the submodule 'sub' (which cannot be accepted" },
+		{ GIT "-C sub checkout -q -b b && " GIT
+		      "-C sub commit -q --allow-empty -m three && " GIT
+		      "-C sub checkout -q -",
+		  "the submodule 'sub' (which" },
+		{ GIT "-C sub checkout -q -b objects/logs && " GIT
+		      "-C sub commit -q --allow-empty -m three && " GIT
+		      "-C sub checkout -q - && " GIT "branch feat $c",
+		  "the branch 'feat', the submodule 'sub' (to get one of them" },
+	};
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		expect_left_in(module, cases[i].script, false, cases[i].others);
 }
 
 TEST(commits_that_no_branch_has_are_named)
