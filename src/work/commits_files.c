@@ -368,7 +368,8 @@ static int commit_file_begin(struct commit_file_check *f, unsigned flags,
 		r = hide_repositories_read(f->w, &repositories, &more);
 	if (f->git && r == 0)
 		r = git_named_read(f->w->project, repositories, true, &f->named);
-	/* The configuration of a repository that was not found may name any file. */
+	/* If the search may have missed a repository, its configuration may name any
+	 * file. */
 	f->named.unclear |= more;
 	return r < 0 ? error_errno(err, -r, "read the configuration of git") : 0;
 }

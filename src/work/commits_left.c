@@ -231,7 +231,7 @@ static int left_module_file(struct left *l, const char *path, struct warren_erro
 	return r > 0 ? left_add(l, module, err) : r;
 }
 
-/* Lines are "<id> <name>"; those that the user has, too, are not new. */
+/* Lines are "<id> <name>". A line that the user has, too, is not new. */
 static int left_packed(struct left *l, struct warren_error *err)
 {
 	AUTO_FREE char *text = NULL, *mine = NULL;
@@ -481,12 +481,12 @@ static void left_hint(const struct work_commits_left *l, const char *id,
 	if (n > 0 && left_starts(l->others[0], "modules/")) {
 		buf_printf(
 			out,
-			" (which cannot be accepted; to get them, write them to files "
-			"with 'git format-patch' there, first: warren work --resume %s)",
+			" (which cannot be accepted; to get them, first write them to "
+			"files with 'git format-patch' there: warren work --resume %s)",
 			id);
 		return;
 	}
-	buf_printf(out, " (to get %s, first: warren work --resume %s -- git %s%.*s)",
+	buf_printf(out, " (to get %s, first run: warren work --resume %s -- git %s%.*s)",
 		   n == 1 ? "it" : "one of them", id, first ? "checkout " : "stash pop",
 		   ids ? 12 : 60,
 		   !first                        ? ""

@@ -41,7 +41,7 @@ enum guard_verdict {
 static const struct {
 	const char *path;
 	enum guard_verdict verdict;
-	const char *why; /* for the reader */
+	const char *why; /* only documentation */
 } guard_git_files[] = {
 	{ "hooks/", GUARD_ACTS, "executed by commands" },
 	{ "config", GUARD_ACTS, "names programs: hooks, filters, pagers, fsmonitor" },

@@ -19,7 +19,7 @@
 #define NAMED_MAX       524288 /* paths */
 #define NAMED_LINKS_MAX 40     /* in a path, as in the kernel */
 
-/* The home of the user whom "~name/" names, as git and the shell find it; or NULL. */
+/* Find the home directory that "~name/" means to git and the shell; or NULL. */
 static const char *named_home(const char *path)
 {
 	char *name = strndup(path + 1, strcspn(path + 1, "/"));
@@ -143,8 +143,8 @@ static bool named_follow_link(const char *target, char *done, size_t *n,
 }
 
 /*
- * Thousands of paths begin with the same few directories, so it is remembered that these
- * are no links. A name with the same sum takes the place of another one.
+ * Thousands of paths begin with the same few directories, so remember which of these are
+ * not links. A path replaces another one with the same hash.
  */
 static char **named_known(struct named_search *s, const char *path, size_t n)
 {
@@ -167,7 +167,7 @@ static void named_know(struct named_search *s, const char *path, size_t n)
 	char **known = named_known(s, path, n);
 
 	free(*known);
-	*known = strdup(path); /* without memory, it is only slower */
+	*known = strdup(path); /* if there is no memory, it is only slower */
 }
 
 static bool named_read_link(const char *path, char target[PATH_MAX])

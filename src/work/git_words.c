@@ -201,7 +201,7 @@ static int words_value(struct words *s, char *word)
 	return r;
 }
 
-/* A word that is a command for the shell, whatever it was given to. */
+/* A word that is a shell command, whichever program it was given to. */
 int words_command(struct words *s, char *word)
 {
 	enum words_kind kind = s->kind;
@@ -438,7 +438,7 @@ int words_finish(struct words *s, char next)
 	return r;
 }
 
-/* The command ends. What it executes may be in its input. */
+/* The command ends. It may execute its input. */
 void words_command_end(struct words *s)
 {
 	if ((s->fed && !words_harmless(s->kind) && s->kind != WORDS_WRAPPER) ||

@@ -11,14 +11,14 @@
 
 /* ---------------------------------------------------------- git_words_kinds.c */
 
-/* What is known of the command that the words are given to. */
+/* What the program does with the words that follow it. */
 enum words_kind {
 	WORDS_PROGRAM,
 	WORDS_HARMLESS,    /* it executes none of its arguments */
 	WORDS_GIT,         /* the same, with some exceptions */
 	WORDS_FIND,        /* the same */
 	WORDS_WRAPPER,     /* its arguments are a command */
-	WORDS_XARGS,       /* and more arguments are read from somewhere */
+	WORDS_XARGS,       /* the same, and more arguments come from a file or pipe */
 	WORDS_NPX,         /* and they are looked for in node_modules */
 	WORDS_INTERPRETER, /* it executes an argument */
 	WORDS_PYTHON,      /* the same, and it may import modules from where it runs */
@@ -77,12 +77,12 @@ struct words {
 	/* The command that it is given to: */
 	bool inside;     /* its name was read */
 	bool isolated;   /* python -I: no module of the project is used */
-	bool argued;     /* it has an argument that is no option */
+	bool argued;     /* it has an argument that is not an option */
 	bool optioned;   /* a wrapper has an option, which may have a value */
 	bool fed;        /* xargs adds arguments */
 	bool npx;        /* npx was before it */
-	bool piped;      /* a command before it may write what it executes */
-	bool config;     /* of git: an assignment follows */
+	bool piped;      /* a command before it may write the commands that it executes */
+	bool config;     /* of git: a configuration assignment follows */
 	const char *git; /* a command of git that executes something, or NULL */
 	enum words_kind kind;
 };
@@ -91,7 +91,7 @@ struct words {
 void words_unclear(struct words *s);
 /* Judge the word that ends before @next. */
 int words_finish(struct words *s, char next) MUST_CHECK;
-/* The command ends. What it executes may be in its input. */
+/* The command ends. It may execute its input. */
 void words_command_end(struct words *s);
 /* Read a command that is in a word: 'sh -c "exec t/x.sh"', or "rebase -x 'make check'".
  */

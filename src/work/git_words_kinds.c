@@ -183,7 +183,7 @@ bool words_is_editor(const char *name, size_t n)
 
 bool words_is_given(const char *name, size_t n)
 {
-	/* Others of git, such as GIT_PREFIX, are paths, or may be empty. */
+	/* Other variables of git, such as GIT_PREFIX, are paths, or may be empty. */
 	static const char *const given[] = {
 		"GIT_AUTHOR_NAME",
 		"GIT_AUTHOR_EMAIL",

@@ -107,7 +107,7 @@ static int words_default(struct words *s, const char *at, const char *end)
 {
 	struct buf command AUTO_BUF = BUF_INIT(WORDS_SIZE_MAX);
 
-	/* In double quotes, such a quote may be none. */
+	/* In double quotes, this may be an ordinary character. */
 	if (memchr(at, '\'', (size_t)(end - at)))
 		words_unclear(s);
 	if (!memchr(at, '`', (size_t)(end - at)) &&
@@ -220,7 +220,7 @@ static int words_operator(struct words *s, char c)
 	int r = words_finish(s, c);
 
 	if (c == '<' || c == '>') {
-		/* "<<": the text that follows is not for this shell. */
+		/* "<<": the following text is the input of the command. */
 		if (c == '<' && s->redirects)
 			words_unclear(s);
 		s->redirects = true;
@@ -238,7 +238,7 @@ static int words_operator(struct words *s, char c)
 	return r;
 }
 
-/* "{1..3}", or with quotes that may have blanks in them; "@{u}.." is none. */
+/* Is it "{1..3}", or does it have quotes, which may contain blanks? Not "@{u}..". */
 static bool words_is_range(const char *at, const char *end)
 {
 	const char *close = memchr(at, '}', (size_t)(end - at));
@@ -248,7 +248,7 @@ static bool words_is_range(const char *at, const char *end)
 	       memchr(at, '\\', n);
 }
 
-/* $'...', whose end is another one than that of '...'. */
+/* $'...', in which a backslash can precede a quote, unlike in '...'. */
 static void words_ansi(struct words *s, const char **at, const char *end)
 {
 	const char *c = *at + 1;
@@ -259,7 +259,7 @@ static void words_ansi(struct words *s, const char **at, const char *end)
 	*at = c < end ? c + 1 : end;
 }
 
-/* "[a-z]" and "{a,b}"; otherwise, the character means itself. */
+/* "[a-z]" and "{a,b}"; otherwise, it is an ordinary character. */
 static void words_bracket(struct words *s, const char *at, const char *end)
 {
 	const char *stop = at;

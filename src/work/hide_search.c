@@ -307,7 +307,7 @@ static int hide_git_logs(struct hide_search *s, const struct dir_entry *e)
 	return e->type == DT_REG || e->type == DT_UNKNOWN ? hide_git_log(s) : 0;
 }
 
-/* Submodules may have the names of git's own directories. */
+/* Is it a git directory? A submodule may have the name of one of git's directories. */
 static bool hide_is_git(struct hide_search *s)
 {
 	const size_t length = s->length;
