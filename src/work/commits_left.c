@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -32,10 +33,18 @@
 #define LEFT_NAMED    256
 #define LEFT_LOG      1024 /* commits in the reflog; if there are more, the work is kept */
 
+/* A line of packed-refs, in which the blank after the id has become a NUL. */
+struct left_packed {
+	const char *id, *name;
+};
+
 struct left {
 	struct work *w;
-	int upper, project; /* .git in the sandbox's changes, and the user's */
-	char *head;         /* "refs/heads/main", or NULL */
+	int upper, project;         /* .git in the sandbox's changes, and the user's */
+	char *head;                 /* "refs/heads/main", or NULL */
+	char *packed_text;          /* of the user */
+	struct left_packed *packed; /* sorted by name */
+	size_t n_packed;
 	unsigned files, asked;
 	struct work_commits_left *ret;
 };
@@ -89,18 +98,87 @@ static int left_is_new(struct left *l, const char *id, struct warren_error *err)
 	return r == -EPROTO ? 1 : r < 0 ? r : out.len > 0;
 }
 
+/* ------------------------------------------------------------------- packed-refs */
+
+/* Read the next line that is a reference; false: there is none. */
+static bool left_packed_next(char **at, struct left_packed *ret)
+{
+	char *line, *space;
+
+	while ((line = strsep(at, "\n"))) {
+		space = strchr(line, ' ');
+		if (!space)
+			continue;
+		*space = '\0';
+		*ret = (struct left_packed){ .id = line, .name = space + 1 };
+		if (git_is_id(line) && left_is_reference(space + 1))
+			return true;
+	}
+	return false;
+}
+
+static int left_packed_compare(const void *a, const void *b)
+{
+	const struct left_packed *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* There may be very many, with which each reference of the sandbox is compared. */
+static int left_packed_read(struct left *l, struct warren_error *err)
+{
+	size_t n, cap = 0;
+	struct left_packed ref;
+	char *at;
+
+	if (work_file_read_at(l->project, "packed-refs", LEFT_TEXT_MAX, &l->packed_text,
+			      &n) < 0)
+		return 0;
+	at = l->packed_text;
+	while (left_packed_next(&at, &ref)) {
+		if (l->n_packed == cap) {
+			struct left_packed *more;
+
+			cap = cap ? cap * 2 : 256;
+			more = reallocarray(l->packed, cap, sizeof(*more));
+			if (!more)
+				return error_errno(err, ENOMEM, "read packed-refs");
+			l->packed = more;
+		}
+		l->packed[l->n_packed++] = ref;
+	}
+	if (l->n_packed > 0)
+		qsort(l->packed, l->n_packed, sizeof(*l->packed), left_packed_compare);
+	return 0;
+}
+
+/* Has the user the same reference to the same commit? */
+static bool left_is_mine(const struct left *l, const char *name, const char *id)
+{
+	const struct left_packed key = { .name = name }, *found = NULL;
+	AUTO_FREE char *mine = NULL;
+	size_t n;
+
+	if (work_file_read_at(l->project, name, 4096, &mine, &n) == 0) {
+		mine[strcspn(mine, "\n")] = '\0';
+		return strcmp(mine, id) == 0;
+	}
+	if (l->n_packed > 0)
+		found = bsearch(&key, l->packed, l->n_packed, sizeof(key),
+				left_packed_compare);
+	return found && strcmp(found->id, id) == 0;
+}
+
 static int left_reference(struct left *l, const char *name, const char *id,
 			  struct warren_error *err)
 {
-	AUTO_FREE char *mine = NULL;
 	bool is_head = l->head && strcmp(name, l->head) == 0;
 	int r;
 
 	/* One is enough to keep the work, and a sandbox can create very many. */
 	if (!is_head && strv_len(l->ret->others) >= LEFT_NAMED)
 		return 0;
-	if (!git_is_id(id) || !left_is_reference(name) ||
-	    (git_ref(l->project, name, &mine) == 0 && strcmp(mine, id) == 0))
+	if (!git_is_id(id) || !left_is_reference(name) || left_is_mine(l, name, id))
 		return 0;
 	r = left_is_new(l, id, err);
 	if (r <= 0)
@@ -231,28 +309,32 @@ static int left_module_file(struct left *l, const char *path, struct warren_erro
 	return r > 0 ? left_add(l, module, err) : r;
 }
 
-/* Lines are "<id> <name>". A line that the user has, too, is not new. */
-static int left_packed(struct left *l, struct warren_error *err)
+/*
+ * A file of the sandbox takes precedence over a line of packed-refs, but a deleted one
+ * does not: git packs a reference, and then deletes its file.
+ */
+static int left_packed_refs(struct left *l, struct warren_error *err)
 {
-	AUTO_FREE char *text = NULL, *mine = NULL;
-	char *save = NULL;
+	AUTO_FREE char *text = NULL;
+	struct left_packed ref;
 	struct stat st;
 	size_t n;
+	char *at;
 	int r = work_file_read_at(l->upper, "packed-refs", LEFT_TEXT_MAX, &text, &n);
 
 	if (r < 0)
 		return r == -EFBIG ? left_unread(l, err) : 0;
-	(void)work_file_read_at(l->project, "packed-refs", LEFT_TEXT_MAX, &mine, &n);
-	for (char *line = strtok_r(text, "\n", &save); line && r == 0;
-	     line = strtok_r(NULL, "\n", &save)) {
-		char *space = strchr(line, ' ');
+	at = text;
+	while (r == 0 && left_packed_next(&at, &ref)) {
+		bool is_head = l->head && strcmp(ref.name, l->head) == 0;
 
-		if (!space || line[0] == '#' || (mine && strstr(mine, line)))
+		if (left_is_mine(l, ref.name, ref.id))
 			continue;
-		*space = '\0';
-		/* A file of this name, or a whiteout, takes precedence. */
-		if (beneath_stat(l->upper, space + 1, &st) < 0)
-			r = left_reference(l, space + 1, line, err);
+		if (!is_head && ++l->files > LEFT_FILES)
+			r = left_unread(l, err);
+		else if (beneath_stat(l->upper, ref.name, &st) < 0 ||
+			 !S_ISREG(st.st_mode))
+			r = left_reference(l, ref.name, ref.id, err);
 	}
 	return r;
 }
@@ -411,7 +493,9 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 
 	if (upper < 0 || project < 0)
 		return 0;
-	r = left_head(&l, err);
+	r = left_packed_read(&l, err);
+	if (r == 0)
+		r = left_head(&l, err);
 	if (r == 0)
 		r = left_dir(&l, "refs", 0, left_file, err);
 	if (r == 0)
@@ -419,13 +503,15 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 	if (r == 0)
 		r = left_dir(&l, "modules", 0, left_module_file, err);
 	if (r == 0)
-		r = left_packed(&l, err);
+		r = left_packed_refs(&l, err);
 	if (r == 0)
 		r = left_reftable(&l, err);
 	/* If references have new commits, those of the reflog may be among them. */
 	if (r == 0 && !found.any)
 		r = left_log(&l, err);
 	free(l.head);
+	free(l.packed);
+	free(l.packed_text);
 	if (r < 0)
 		return r;
 	*ret = found;

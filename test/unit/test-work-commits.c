@@ -116,6 +116,12 @@ TEST(commits_that_are_not_checked_out_are_named)
 	expect_left(GIT "checkout -q -b feat; " GIT "commit -q --allow-empty -m two; " GIT
 			"checkout -q main; " GIT "gc -q",
 		    false, "the branch 'feat'");
+	/* git has deleted the file of the branch. */
+	expect_left("touch x; " GIT "add x; " GIT "commit -qm two; " GIT
+		    "pack-refs --all",
+		    true, "");
+	expect_left("touch x; " GIT "add x; " GIT "commit -qm two; " GIT "gc -q", true,
+		    "");
 	expect_left(
 		"echo 2 >a; " GIT "stash -q", false,
 		"the stash (to get it, first run: warren work --resume ID -- git stash pop)");
