@@ -33,9 +33,10 @@
 
 #define NAMED_CONFIG_MAX    ((size_t)1 << 20) /* bytes of a file */
 #define NAMED_FILES_MAX     4096
-#define NAMED_DEPTH_MAX     11   /* a file, and 10 levels of includes, as in git */
-#define NAMED_EVALUATED_MAX 256  /* files that a repository includes */
-#define NAMED_PAIRS_MAX     4096 /* in GIT_CONFIG_COUNT */
+#define NAMED_DEPTH_MAX     11     /* a file, and 10 levels of includes, as in git */
+#define NAMED_EVALUATED_MAX 256    /* files that a repository includes */
+#define NAMED_PAIRS_MAX     4096   /* in GIT_CONFIG_COUNT */
+#define NAMED_WORDS_MAX     500000 /* of values and commands; each takes system calls */
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as NAMED_DEPTH_MAX, and the places */
 
@@ -47,6 +48,10 @@ static void named_word(void *arg, const char *word, bool dir)
 	char path[PATH_MAX], *real = NULL;
 	size_t n;
 
+	if (++s->words > NAMED_WORDS_MAX) {
+		s->out->unclear = true;
+		return;
+	}
 	named_add(s, s->top, word);
 	/* Programs are taken from the project's directory itself. */
 	if (dir && named_join(s, s->top, word, path))
@@ -252,6 +257,21 @@ static void named_note_config(struct named_search *s, const char *path)
 		s->failed = true;
 }
 
+/* Was the file read for the same place, with all that it includes? Otherwise, it will be.
+ */
+static bool named_was_read(struct named_search *s, struct named_file *f)
+{
+	if (f->top && strcmp(f->top, s->top) == 0 && f->home == s->home &&
+	    f->depth <= s->depth)
+		return true;
+	free(f->top);
+	f->top = strdup(s->top);
+	f->home = s->home;
+	f->depth = s->depth;
+	s->failed |= !f->top;
+	return false;
+}
+
 void named_config(struct named_search *s, const char *path)
 {
 	const struct named_file *f = named_slurp(s, path);
@@ -259,7 +279,7 @@ void named_config(struct named_search *s, const char *path)
 	size_t at = f ? (size_t)(f - s->files) : 0;
 	AUTO_FREE char *own = NULL;
 
-	if (!f || s->depth >= NAMED_DEPTH_MAX)
+	if (!f || s->depth >= NAMED_DEPTH_MAX || named_was_read(s, &s->files[at]))
 		return;
 	if (++s->evaluated > NAMED_EVALUATED_MAX) {
 		s->out->unclear = true;
@@ -438,6 +458,7 @@ static int named_end(struct named_search *s)
 	for (size_t i = 0; i < s->n_files; i++) {
 		free(s->files[i].path);
 		free(s->files[i].text);
+		free(s->files[i].top);
 	}
 	named_sort(s->out);
 	free(s->files);

@@ -20,6 +20,10 @@ struct named_file {
 	char *path;
 	char *text; /* NULL: there is none */
 	size_t n;
+	/* For which top and home it was read last, and as which include: */
+	char *top;
+	const char *home;
+	unsigned depth;
 };
 
 struct named_search {
@@ -41,7 +45,9 @@ struct named_search {
 	unsigned depth, evaluated; /* files that include each other */
 	size_t walked;             /* entries of directories */
 	size_t secret_words;       /* words that may name files with secrets */
+	size_t words;              /* that may be paths */
 	char **linked;             /* directories that links lead to, absolute */
+	size_t n_linked;
 };
 
 /* ---------------------------------------------------------- git_named_paths.c */

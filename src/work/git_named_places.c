@@ -23,7 +23,7 @@
 #include "work/git_keys.h"
 #include "work/git_named_internal.h"
 
-#define PLACES_MAX       2048    /* repositories */
+#define PLACES_MAX       2048    /* repositories, and directories that links lead to */
 #define PLACES_ABOVE_MAX 64      /* directories above the project */
 #define PLACES_DEPTH_MAX 32      /* of directories in a repository, and links to others */
 #define PLACES_LINKS_MAX 65536   /* entries of a directory with hooks */
@@ -64,6 +64,10 @@ static void places_link(const struct places_walk *w, const char *path)
 	real = realpath(path, NULL);
 	if (!real || places_has(w->s->linked, real) || places_has(w->s->out->read, real))
 		return;
+	if (++w->s->n_linked > PLACES_MAX) {
+		w->s->out->unclear = true;
+		return;
+	}
 	if (strv_add(&w->s->linked, real) < 0)
 		w->s->failed = true;
 	below.left = w->s->walked + PLACES_LINKS_MAX;

@@ -288,7 +288,7 @@ static int words_name(struct words *s, char *word)
 	if (s->npx && !word[strcspn(word, MARKS "/")])
 		words_say_above(s, "node_modules/.bin/", word, false);
 	s->kind = words_kind_of(word);
-	s->isolated = s->argued = s->config = false;
+	s->isolated = s->argued = s->fed_script = s->config = false;
 	s->git = NULL;
 	s->fed |= s->kind == WORDS_XARGS;
 	if (s->kind == WORDS_NPX)
@@ -338,6 +338,9 @@ static int words_git(struct words *s, char *word)
 	if (words_git_executes(s->git, word, &inside)) {
 		AUTO_FREE char *copy = inside ? strdup(inside) : NULL;
 
+		/* In each submodule, whose directory is not known here. */
+		s->lost |= strcmp(word, "foreach") == 0;
+
 		if (copy)
 			return words_command(s, copy);
 		s->inside = s->optioned = false;
@@ -379,6 +382,20 @@ static int words_special(struct words *s, char *word, bool *ret_done)
 	return words_name(s, word);
 }
 
+/* Is it the directory in which the command runs: "python3 .", "node $PWD"? */
+static bool words_is_top(const struct words *s, const char *word)
+{
+	size_t top = strlen(s->w->top);
+
+	if (strncmp(word, s->w->top, top) == 0)
+		word += top;
+	else if (word[0] != '.')
+		return false;
+	while (*word == '/' || (*word == '.' && (word[1] == '/' || !word[1])))
+		word++;
+	return !*word;
+}
+
 static int words_argument(struct words *s, char *word)
 {
 	size_t assigned = words_assigns(word);
@@ -390,6 +407,11 @@ static int words_argument(struct words *s, char *word)
 	if (r < 0 || done)
 		return r;
 	s->argued |= word[0] != '-';
+	/* "bash -s x": the arguments are those of the script. */
+	s->fed_script |= s->kind == WORDS_SHELL && word[0] == '-' && word[1] != '-' &&
+			 strchr(word, 's');
+	if (words_executes(s->kind) && words_is_top(s, word))
+		words_unclear(s);
 	if (s->kind == WORDS_CD)
 		words_go(s, word);
 	if (s->kind == WORDS_PYTHON)
@@ -442,7 +464,8 @@ int words_finish(struct words *s, char next)
 void words_command_end(struct words *s)
 {
 	if ((s->fed && !words_harmless(s->kind) && s->kind != WORDS_WRAPPER) ||
-	    (s->piped && s->inside && words_executes(s->kind) && !s->argued))
+	    (s->piped && s->inside && words_executes(s->kind) &&
+	     (!s->argued || s->fed_script)))
 		words_unclear(s);
 	s->lost |= s->inside && s->kind == WORDS_CD && !s->argued;
 	s->inside = s->redirects = s->fed = s->npx = s->optioned = false;

@@ -78,6 +78,7 @@ struct words {
 	bool inside;     /* its name was read */
 	bool isolated;   /* python -I: no module of the project is used */
 	bool argued;     /* it has an argument that is not an option */
+	bool fed_script; /* a shell reads its script from the input */
 	bool optioned;   /* a wrapper has an option, which may have a value */
 	bool fed;        /* xargs adds arguments */
 	bool npx;        /* npx was before it */

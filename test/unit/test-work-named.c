@@ -236,6 +236,14 @@ static const struct {
 	{ "${EDITOR:-make} a", UNCLEAR },
 	{ "${TOOL:-vim} a", UNCLEAR },
 	{ "EDITOR=$X; $EDITOR a", UNCLEAR },
+	{ "git submodule foreach ./t/x.sh", UNCLEAR },
+	{ "git submodule foreach 'git fetch; sh u/x.sh'", UNCLEAR },
+	{ "python3 .", UNCLEAR },
+	{ "node ./", UNCLEAR },
+	{ "node \"$PWD\"", UNCLEAR },
+	{ "cd t && python3 .", NAMED },
+	{ "go run .", UNCLEAR },
+	{ "cat a | bash -s x", UNCLEAR },
 	{ "$EDITOR \"$(t/x.sh)\"", NAMED },
 	{ "$EDITOR -S t/x.sh", NAMED },
 	{ "npx ./t/x.sh", NAMED },
@@ -266,6 +274,9 @@ static const struct {
 	{ "GIT_EDITOR='sed -i s/a/b/' git commit --amend", HARMLESS },
 	{ "cd \"$(git rev-parse --show-toplevel)\" && cd u && ls", HARMLESS },
 	{ "sh -c 'git log $1' -", HARMLESS },
+	{ "git submodule foreach --recursive 'git fetch --all'", HARMLESS },
+	{ "git add . && git commit", HARMLESS },
+	{ "cat a | bash /usr/local/bin/x", HARMLESS },
 	{ "find . -name a -print", HARMLESS },
 	{ "git log | awk '{print $1}' | sort -u", HARMLESS },
 	{ "git log | perl -pe 's/a/b/'", HARMLESS },
@@ -540,6 +551,38 @@ TEST(root_reads_the_configuration_of_the_projects_owner)
 	EQ(judge("hk/x"), NAMED);
 	EQ(judge("other/x"), HARMLESS);
 	EQ(umount2("/etc/passwd", MNT_DETACH), 0);
+	end();
+}
+
+TEST(a_file_that_is_included_again_and_again_is_read_once)
+{
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	shell("cd p/.git && for i in $(seq 400); do printf '[include]\\npath = i\\n'; done "
+	      ">>config && printf '[core]\\nhooksPath = hk\\n' >i");
+	EQ(judge("hk/pre-commit"), NAMED);
+	EQ(judge("t/x.sh"), HARMLESS);
+	/* Control: there is a limit for different ones. */
+	shell("cd p/.git && for i in $(seq 400); do printf '[include]\\npath = i%%d\\n' $i; "
+	      "cp i i$i; done >>config");
+	EQ(judge("hk/pre-commit"), NAMED);
+	EQ(judge("t/x.sh"), UNCLEAR);
+	end();
+}
+
+TEST(very_many_links_in_a_repository_are_not_all_followed)
+{
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	git("init -q .");
+	shell("cd p && mkdir d && cd d && seq 3000 | xargs mkdir && mkdir ../.git/links && "
+	      "cd ../.git/links && ln -s ../../d/5 .");
+	EQ(judge("d/5/x"), NAMED);
+	EQ(judge("t/x.sh"), HARMLESS);
+	shell("cd p/.git/links && ln -s $(seq -f ../../d/%%g 6 3000) .");
+	EQ(judge("d/5/x"), NAMED);
+	EQ(judge("t/x.sh"), UNCLEAR);
 	end();
 }
 
