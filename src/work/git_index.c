@@ -79,10 +79,14 @@ const unsigned char *git_index_extension(const struct index_reader *r, const cha
 	return NULL;
 }
 
-/* Two passes: sum up the sizes, then store. */
+/*
+ * Two passes: sum up the sizes, then store. In version 4, an entry of 70 bytes can have a
+ * path of 4 KB: no repository has such paths on average.
+ */
 static int git_index_read(struct index_reader r, uint32_t count, size_t *ret_size,
 			  struct git_index *store)
 {
+	const size_t max = INDEX_PATHS_MIN + 8 * (size_t)(r.end - r.at);
 	size_t size = 0, size_of_link;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -95,7 +99,7 @@ static int git_index_read(struct index_reader r, uint32_t count, size_t *ret_siz
 			(void)memcpy(store->room + size, r.path, r.path_n + 1);
 		}
 		size += r.path_n + 1;
-		if (size > GIT_INDEX_MAX)
+		if (size > max || size > GIT_INDEX_MAX)
 			return -EBADMSG;
 	}
 	/* The paths are in another file. */
@@ -290,23 +294,21 @@ int git_index_skip(const char *data, size_t n, size_t id_size,
 		   struct buf *out)
 {
 	const unsigned char *p = (const unsigned char *)data;
-	struct git_index x = { 0 };
-	struct index_reader r = { .id_size = id_size };
-	int e, marked = git_index_parse(data, n, id_size, &x);
+	struct index_reader r;
+	uint32_t count;
+	size_t size;
+	int marked, e = git_index_begin(data, n, id_size, &r, &count);
 
-	git_index_done(&x);
-	if (marked < 0)
-		return marked;
+	e = e < 0 ? e : git_index_read(r, count, &size, NULL);
+	if (e < 0)
+		return e;
 	if (n < INDEX_HEADER + id_size)
 		return -EBADMSG;
-	r.version = git_index_u32(p + 4);
-	r.at = p + INDEX_HEADER;
-	r.end = p + n;
 	buf_add(out, p, 7);
 	/* Version 2 has no such mark, and is otherwise the same as version 3. */
 	buf_add(out, r.version == 2 ? "\3" : (const char *)p + 7, 1);
 	buf_add(out, p + 8, 4);
-	marked = git_index_copy(&r, git_index_u32(p + 8), is, context, out);
+	marked = git_index_copy(&r, count, is, context, out);
 	e = marked < 0 ? marked : git_index_extensions(&r, out);
 	if (e == 0 && marked > 0)
 		git_index_sum(out, id_size);

@@ -18,7 +18,8 @@ struct git_index {
 
 /*
  * Parse an index of version 2, 3 or 4, with ids of @id_size bytes (20 or 32). -EBADMSG:
- * it is damaged. -EOPNOTSUPP: another version, or parts of it are in another file.
+ * it is damaged, or its paths are many times its size. -EOPNOTSUPP: another version, or
+ * parts of it are in another file.
  */
 int git_index_parse(const char *data, size_t n, size_t id_size, struct git_index *ret);
 /*

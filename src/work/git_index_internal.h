@@ -14,6 +14,8 @@
 #define INDEX_STAGE    0x3000 /* number of a version in an unfinished merge */
 #define INDEX_LENGTH   0x0fff /* length of the path; 0x0fff: this long, or longer */
 #define INDEX_PATH_MAX 4096
+/* All paths together may take this, and 8 times the size of the index. */
+#define INDEX_PATHS_MIN ((size_t)1 << 20)
 
 struct index_reader {
 	const unsigned char *at, *end;

@@ -20,24 +20,26 @@
 #define SPLIT_REPLACED 2
 
 struct split_entry {
-	const unsigned char *fixed; /* times, sizes and the id; NULL: it was removed */
+	const unsigned char *fixed; /* times, sizes and the id */
 	unsigned flags, more;
-	char *path;
+	const char *path;
 };
 
-struct split_entries {
-	struct split_entry *v;
-	size_t n;
+/*
+ * Entries are read one after the other and never stored: in version 4, a small file can
+ * have paths that are many times its size.
+ */
+struct split_walk {
+	struct index_reader r;
+	size_t left;
+	struct split_entry entry; /* the last one */
 };
 
-static void split_done(struct split_entries *e)
-{
-	for (size_t i = 0; i < e->n; i++)
-		free(e->v[i].path);
-	free(e->v);
-}
-
-#define AUTO_SPLIT CLEANUP(split_done)
+/* The shared entries, and what the index says of them. */
+struct split_shared {
+	struct split_walk all, replacing;
+	const unsigned char *marks;
+};
 
 static uint64_t split_u64(const unsigned char *p)
 {
@@ -91,58 +93,70 @@ static int split_bitmap(const unsigned char **at, const unsigned char *end,
 	return r;
 }
 
-static int split_read(struct index_reader *r, uint32_t count, struct split_entries *ret)
+/* Read an entry. 0: there are no more. */
+static int split_next(struct split_walk *w)
 {
-	struct split_entries e AUTO_SPLIT = { 0 };
+	struct split_entry *e = &w->entry;
+	const size_t flags = INDEX_STAT + w->r.id_size;
+	int r;
 
-	/* Each entry takes more than INDEX_STAT bytes. */
-	if (count > (size_t)(r->end - r->at) / INDEX_STAT)
-		return -EBADMSG;
-	e.v = calloc((size_t)count + 1, sizeof(*e.v));
-	if (!e.v)
-		return -ENOMEM;
-	while (e.n < count) {
-		struct split_entry *entry = &e.v[e.n];
-		int err;
-
-		entry->fixed = r->at;
-		err = git_index_entry(r);
-		if (err < 0)
-			return err;
-		entry->flags = git_index_u16(entry->fixed + INDEX_STAT + r->id_size);
-		if (r->version > 2 && (entry->flags & INDEX_EXTENDED))
-			entry->more =
-				git_index_u16(entry->fixed + INDEX_STAT + r->id_size + 2);
-		entry->path = strndup(r->path, r->path_n);
-		if (!entry->path)
-			return -ENOMEM;
-		e.n++;
-	}
-	*ret = e;
-	e = (struct split_entries){ 0 };
-	return 0;
+	if (w->left == 0)
+		return 0;
+	w->left--;
+	*e = (struct split_entry){ .fixed = w->r.at, .path = w->r.path };
+	r = git_index_entry(&w->r);
+	if (r < 0)
+		return r;
+	e->flags = git_index_u16(e->fixed + flags);
+	if (w->r.version > 2 && (e->flags & INDEX_EXTENDED))
+		e->more = git_index_u16(e->fixed + flags + 2);
+	return 1;
 }
 
-/* Apply the bitmaps to the shared entries. Returns how many own entries were used. */
-static ssize_t split_replace(struct split_entries *shared,
-			     const struct split_entries *own, const unsigned char *marks)
+static int split_skip(struct split_walk *w, size_t n)
 {
-	size_t used = 0;
+	int r = 1;
 
-	for (size_t i = 0; i < shared->n; i++) {
-		struct split_entry *e = &shared->v[i];
+	while (r > 0 && n-- > 0)
+		r = split_next(w);
+	return r < 0 ? r : r == 0 ? -EBADMSG : 0;
+}
 
-		if (marks[i] & SPLIT_REPLACED) {
-			if (used == own->n || *own->v[used].path)
-				return -EBADMSG;
-			e->fixed = own->v[used].fixed;
-			e->flags = own->v[used].flags;
-			e->more = own->v[used++].more;
+static int split_begin(const char *data, size_t n, size_t id_size, struct split_walk *ret)
+{
+	uint32_t count;
+	int r = git_index_begin(data, n, id_size, &ret->r, &count);
+
+	if (r < 0)
+		return r;
+	ret->left = count;
+	/* Each entry takes more than INDEX_STAT bytes. */
+	return count > n / INDEX_STAT ? -EBADMSG : 0;
+}
+
+/* Read a shared entry that is not removed. */
+static int split_next_shared(struct split_shared *s)
+{
+	struct split_entry *e = &s->all.entry;
+	int r;
+
+	while ((r = split_next(&s->all)) > 0) {
+		const unsigned char mark = *s->marks++;
+
+		if (mark & SPLIT_REPLACED) {
+			const struct split_entry *own = &s->replacing.entry;
+
+			r = split_skip(&s->replacing, 1);
+			if (r < 0 || *own->path)
+				return r < 0 ? r : -EBADMSG;
+			e->fixed = own->fixed;
+			e->flags = own->flags;
+			e->more = own->more;
 		}
-		if (marks[i] & SPLIT_REMOVED)
-			e->fixed = NULL;
+		if (!(mark & SPLIT_REMOVED))
+			return 1;
 	}
-	return (ssize_t)used;
+	return r;
 }
 
 static void split_write(const struct split_entry *e, size_t id_size, struct buf *out)
@@ -166,63 +180,68 @@ static int split_compare(const struct split_entry *a, const struct split_entry *
 	return d ? d : (int)(a->flags & INDEX_STAGE) - (int)(b->flags & INDEX_STAGE);
 }
 
-/* Merge the two sorted lists. Returns the number of entries written. */
-static uint32_t split_merge(const struct split_entries *shared,
-			    const struct split_entries *own, size_t used, size_t id_size,
-			    struct buf *out)
+/* Merge the two sorted lists. */
+static int split_merge(struct split_shared *shared, struct split_walk *own,
+		       size_t id_size, uint32_t *ret_count, struct buf *out)
 {
-	size_t i = 0, k = used;
+	const struct split_entry *theirs = &shared->all.entry, *ours = &own->entry;
+	int i = split_next_shared(shared), k = split_next(own);
 	uint32_t n = 0;
 
-	while (i < shared->n || k < own->n) {
-		const int d = i == shared->n ? 1
-			      : k == own->n  ? -1
-					     : split_compare(&shared->v[i], &own->v[k]);
-		const struct split_entry *e = d < 0 ? &shared->v[i] : &own->v[k];
+	while (i > 0 || (k > 0 && i == 0)) {
+		const int d = i == 0 ? 1 : k <= 0 ? -1 : split_compare(theirs, ours);
 
-		i += d <= 0;
-		k += d >= 0;
-		if (!e->fixed)
-			continue;
-		split_write(e, id_size, out);
+		if (k < 0)
+			break;
+		split_write(d < 0 ? theirs : ours, id_size, out);
 		n++;
+		if (out->failed)
+			return out->full ? -EBADMSG : -ENOMEM;
+		if (d <= 0)
+			i = split_next_shared(shared);
+		if (d >= 0)
+			k = split_next(own);
 	}
-	return n;
+	*ret_count = n;
+	return i < 0 ? i : k;
 }
 
-/* Join @data, whose entries @own are, and the shared index. */
-static int split_join(const struct split_entries *own, const unsigned char *link,
+/* Join the index @own and the shared index @data, as the bitmaps at @link say. */
+static int split_join(const struct split_walk *own, const unsigned char *link,
 		      const unsigned char *end, const char *data, size_t n,
 		      size_t id_size, struct buf *out)
 {
-	struct split_entries shared AUTO_SPLIT = { 0 };
+	struct split_shared shared = { .replacing = *own };
+	struct split_walk added = *own;
 	AUTO_FREE unsigned char *marks = NULL;
-	struct index_reader r;
-	uint32_t count;
-	ssize_t used;
-	int e = git_index_begin(data, n, id_size, &r, &count);
+	size_t count, used = 0;
+	uint32_t joined;
+	int r = split_begin(data, n, id_size, &shared.all);
 
-	e = e < 0 ? e : split_read(&r, count, &shared);
-	if (e < 0)
-		return e;
-	marks = calloc(shared.n + 1, 1);
+	if (r < 0)
+		return r;
+	count = shared.all.left;
+	marks = calloc(count + 1, 1);
 	if (!marks)
 		return -ENOMEM;
 	if (link < end)
-		e = split_bitmap(&link, end, marks, shared.n, SPLIT_REMOVED);
-	if (e == 0 && link < end)
-		e = split_bitmap(&link, end, marks, shared.n, SPLIT_REPLACED);
-	used = e < 0 ? e : split_replace(&shared, own, marks);
-	if (used < 0)
-		return (int)used;
+		r = split_bitmap(&link, end, marks, count, SPLIT_REMOVED);
+	if (r == 0 && link < end)
+		r = split_bitmap(&link, end, marks, count, SPLIT_REPLACED);
+	for (size_t i = 0; i < count; i++)
+		used += marks[i] & SPLIT_REPLACED ? 1 : 0;
+	r = r < 0 ? r : split_skip(&added, used);
+	if (r < 0)
+		return r;
+	shared.marks = marks;
 	buf_add(out, "DIRC\0\0\0\3\0\0\0\0", INDEX_HEADER);
-	count = split_merge(&shared, own, (size_t)used, id_size, out);
-	if (out->failed)
-		return -ENOMEM;
+	r = split_merge(&shared, &added, id_size, &joined, out);
+	if (r < 0)
+		return r;
 	for (unsigned i = 0; i < 4; i++)
-		out->data[8 + i] = (char)(count >> (24 - 8 * i));
+		out->data[8 + i] = (char)(joined >> (24 - 8 * i));
 	git_index_sum(out, id_size);
-	return out->failed ? -ENOMEM : 0;
+	return out->full ? -EBADMSG : out->failed ? -ENOMEM : 0;
 }
 
 /* The path of the shared index, which is in the same directory as the index. */
@@ -241,19 +260,20 @@ static char *split_path(const char *path, const unsigned char *id, size_t id_siz
 int git_index_join(int root, const char *path, size_t id_size, char **data, size_t *n)
 {
 	static const unsigned char none[64];
-	struct split_entries own AUTO_SPLIT = { 0 };
-	AUTO_BUF struct buf out = BUF_INIT(2 * GIT_INDEX_MAX);
+	struct split_walk own, rest;
+	AUTO_BUF struct buf out = BUF_INIT(GIT_INDEX_MAX);
 	AUTO_FREE char *shared = NULL, *where = NULL;
 	const unsigned char *link;
-	struct index_reader r;
 	size_t size, shared_n;
-	uint32_t count;
-	int e = git_index_begin(*data, *n, id_size, &r, &count);
+	int e = split_begin(*data, *n, id_size, &own);
 
-	e = e < 0 ? e : split_read(&r, count, &own);
 	if (e < 0)
 		return e;
-	link = git_index_extension(&r, "link", &size);
+	rest = own;
+	e = split_skip(&rest, own.left);
+	if (e < 0)
+		return e;
+	link = git_index_extension(&rest.r, "link", &size);
 	if (!link)
 		return 0;
 	if (size < id_size)

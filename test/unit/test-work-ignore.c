@@ -4,6 +4,9 @@
 #include "work/git_index.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "lib/work.h"
 
@@ -270,6 +273,120 @@ TEST(a_damaged_index_is_refused)
 		EQ(read_index(&x, cut), -EBADMSG);
 	git_index_done(&x);
 	end();
+}
+
+/* ------------------------------------------------- large paths in a small index */
+
+enum {
+	LONG = 4000,
+	MANY = 20000
+};
+
+static void put32(struct buf *out, uint32_t value)
+{
+	const unsigned char bytes[] = { (unsigned char)(value >> 24),
+					(unsigned char)(value >> 16),
+					(unsigned char)(value >> 8),
+					(unsigned char)value };
+
+	buf_add(out, bytes, 4);
+}
+
+/* Entries of version 4 whose paths have @n bytes and a number. */
+static void put_entries(struct buf *out, size_t n, unsigned count)
+{
+	static const char zeros[62];
+	char path[LONG + 1];
+
+	(void)memset(path, 'x', sizeof(path));
+	buf_puts(out, "DIRC");
+	put32(out, 4);
+	put32(out, count);
+	for (unsigned i = 0; i < count; i++) {
+		buf_add(out, zeros, 62);
+		buf_add(out, i == 0 ? "\0" : "\5", 1); /* the number before */
+		buf_add(out, path, i == 0 ? n : 0);
+		buf_printf(out, "%05u", i);
+		buf_add(out, "", 1);
+	}
+}
+
+/* A link to the shared index "0101...", of which all entries but the last are removed. */
+static void put_link(struct buf *out)
+{
+	const uint64_t last = 1 | (uint64_t)(MANY / 64) << 1 | UINT64_C(1) << 33;
+	static const char zeros[62];
+	char id[20];
+
+	(void)memset(id, 1, sizeof(id));
+	buf_puts(out, "link");
+	put32(out, 20 + 12 + 16 + 12);
+	buf_add(out, id, 20);
+	put32(out, MANY);
+	put32(out, 2);
+	put32(out, (uint32_t)(last >> 32));
+	put32(out, (uint32_t)last);
+	put32(out, 0);
+	put32(out, (UINT32_C(1) << (MANY % 64 - 1)) - 1);
+	put32(out, 0);
+	buf_add(out, zeros, 12); /* none are replaced */
+	buf_add(out, zeros, 20);
+}
+
+static void write_shared(const struct buf *b)
+{
+	FILE *f =
+		fopen(in("p/sharedindex.0101010101010101010101010101010101010101"), "we");
+
+	EQ(fwrite(b->data, 1, b->len, f), b->len);
+	EQ(fclose(f), 0);
+}
+
+/* In MB, the most until now. */
+static long memory(void)
+{
+	struct rusage u;
+
+	EQ(getrusage(RUSAGE_SELF, &u), 0);
+	return u.ru_maxrss / 1024;
+}
+
+TEST(long_paths_in_a_small_index_take_no_memory)
+{
+	for (int long_paths = 0; long_paths <= 1; long_paths++) {
+		struct buf all AUTO_BUF = BUF_INIT(4 << 20);
+		struct buf split AUTO_BUF = BUF_INIT(1 << 10);
+		struct git_index x = { 0 };
+		const size_t n = long_paths ? LONG : 20;
+		char *data;
+		size_t size;
+		long before;
+		int root;
+
+		begin();
+		root = open(in("p"), O_PATH | O_DIRECTORY | O_CLOEXEC);
+		put_entries(&all, n, MANY);
+		put_entries(&split, n, 0);
+		put_link(&split);
+		write_shared(&all);
+		before = memory();
+		data = all.data;
+		size = all.len;
+		EQ(git_index_join(root, "index", 20, &data, &size), 0);
+		OK(data == all.data);
+		EQ(git_index_parse(data, size, 20, &x), long_paths ? -EBADMSG : 0);
+		EQ(x.n, long_paths ? 0 : MANY);
+		git_index_done(&x);
+		EQ(git_index_join(root, "index", 20, &split.data, &split.len), 1);
+		EQ(git_index_parse(split.data, split.len, 20, &x), 0);
+		EQ(x.n, 1);
+		EQ(strlen(x.paths[0]), n + 5);
+		OK(strcmp(x.paths[0] + n, "19999") == 0);
+		git_index_done(&x);
+		OK(memory() - before < 30); /* not 80 */
+		(void)close(root);
+		end();
+	}
 }
 
 TEST_MAIN()
