@@ -98,6 +98,32 @@ static int left_is_new(struct left *l, const char *id, struct warren_error *err)
 	return r == -EPROTO ? 1 : r < 0 ? r : out.len > 0;
 }
 
+static bool left_is_missing(int r)
+{
+	return r == -ENOENT || r == -ENOTDIR || r == -EISDIR || r == -ELOOP ||
+	       r == -EMEDIUMTYPE;
+}
+
+static int left_failed(const char *path, int r, struct warren_error *err)
+{
+	return error_errno(err, -r, "read '%.200s' of the sandbox's repository", path);
+}
+
+/*
+ * Read a file of the sandbox. Returns 1, or 0 if there is none; if it cannot be read,
+ * nothing may be concluded from that.
+ */
+static int left_read(struct left *l, const char *path, size_t max, char **ret,
+		     struct warren_error *err)
+{
+	size_t n;
+	int r = work_file_read_at(l->upper, path, max, ret, &n);
+
+	if (r == 0 || left_is_missing(r))
+		return r == 0;
+	return r == -EFBIG ? left_unread(l, err) : left_failed(path, r, err);
+}
+
 /* ------------------------------------------------------------------- packed-refs */
 
 /* Read the next line that is a reference; false: there is none. */
@@ -192,14 +218,15 @@ static int left_reference(struct left *l, const char *name, const char *id,
 static int left_file(struct left *l, const char *name, struct warren_error *err)
 {
 	AUTO_FREE char *id = NULL;
-	size_t n;
+	int r;
 
 	if (!left_is_reference(name))
 		return 0;
 	if (++l->files > LEFT_FILES)
 		return left_unread(l, err);
-	if (work_file_read_at(l->upper, name, 4096, &id, &n) < 0)
-		return 0;
+	r = left_read(l, name, 4096, &id, err);
+	if (r <= 0)
+		return r;
 	id[strcspn(id, "\n")] = '\0';
 	return left_reference(l, name, id, err);
 }
@@ -220,16 +247,16 @@ static int left_dir(struct left *l, const char *path, int depth, left_file_fn *f
 	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
 	AUTO_CLOSE int dir = beneath_dir(l->upper, path, O_RDONLY);
 	const struct dir_entry *e;
-	int r = 0;
+	int r = 0, more = 0;
 
 	if (!reader)
 		return error_errno(err, ENOMEM, "list the sandbox's branches");
 	if (dir < 0)
-		return 0;
+		return left_is_missing(dir) ? 0 : left_failed(path, dir, err);
 	if (depth > LEFT_DEPTH)
 		return left_unread(l, err);
 	reader->fd = dir;
-	while (r == 0 && dir_next(reader, &e) > 0) {
+	while (r == 0 && (more = dir_next(reader, &e)) > 0) {
 		char below[PATH_MAX];
 		struct stat st;
 
@@ -242,7 +269,7 @@ static int left_dir(struct left *l, const char *path, int depth, left_file_fn *f
 		    : S_ISREG(st.st_mode) ? file(l, below, err)
 					  : 0;
 	}
-	return r;
+	return r == 0 && more < 0 ? left_failed(path, more, err) : r;
 }
 
 /* --------------------------------------------------------------------- submodules */
@@ -293,8 +320,9 @@ static int left_module_file(struct left *l, const char *path, struct warren_erro
 		return 0;
 	if (++l->files > LEFT_FILES)
 		return left_unread(l, err);
-	if (work_file_read_at(l->upper, path, 4096, &id, &ignored) < 0)
-		return 0;
+	r = left_read(l, path, 4096, &id, err);
+	if (r <= 0)
+		return r;
 	id[strcspn(id, "\n")] = '\0';
 	(void)work_file_read_at(l->project, path, 4096, &mine, &ignored);
 	if (mine)
@@ -318,14 +346,12 @@ static int left_packed_refs(struct left *l, struct warren_error *err)
 	AUTO_FREE char *text = NULL;
 	struct left_packed ref;
 	struct stat st;
-	size_t n;
 	char *at;
-	int r = work_file_read_at(l->upper, "packed-refs", LEFT_TEXT_MAX, &text, &n);
+	int r = left_read(l, "packed-refs", LEFT_TEXT_MAX, &text, err);
 
-	if (r < 0)
-		return r == -EFBIG ? left_unread(l, err) : 0;
 	at = text;
-	while (r == 0 && left_packed_next(&at, &ref)) {
+	r = r < 0 ? r : 0;
+	while (r == 0 && at && left_packed_next(&at, &ref)) {
 		bool is_head = l->head && strcmp(ref.name, l->head) == 0;
 
 		if (left_is_mine(l, ref.name, ref.id))
@@ -343,12 +369,14 @@ static int left_head(struct left *l, struct warren_error *err)
 {
 	AUTO_FREE char *text = NULL;
 	size_t n;
-	int r = work_file_read_at(l->upper, "HEAD", 4096, &text, &n);
+	int r = left_read(l, "HEAD", 4096, &text, err);
 
 	if (r < 0)
+		return r;
+	if (r == 0)
 		r = work_file_read_at(l->project, "HEAD", 4096, &text, &n);
 	if (r < 0)
-		return 0;
+		return left_is_missing(r) ? 0 : left_failed("HEAD", r, err);
 	text[strcspn(text, "\n")] = '\0';
 	if (git_is_id(text)) {
 		r = left_is_new(l, text, err);
@@ -370,24 +398,46 @@ static int left_reftable(struct left *l, struct warren_error *err)
 	return beneath_stat(l->upper, "reftable", &st) == 0 ? left_unread(l, err) : 0;
 }
 
+/* refs/stash is only the last entry; the log has all that were not dropped. */
+static int left_stash(struct left *l, struct warren_error *err)
+{
+	AUTO_FREE char *text = NULL, *mine = NULL;
+	int r = left_read(l, "logs/refs/stash", LEFT_TEXT_MAX, &text, err);
+	char *at = text, *line, id[65];
+	size_t n;
+
+	if (r <= 0)
+		return r;
+	(void)work_file_read_at(l->project, "logs/refs/stash", LEFT_TEXT_MAX, &mine, &n);
+	r = 0;
+	while (r == 0 && (line = strsep(&at, "\n"))) {
+		const char *new = strchr(line, ' ');
+
+		(void)snprintf(id, sizeof(id), "%.*s",
+			       new ? (int)strcspn(new + 1, " ") : 0, new ? new + 1 : "");
+		if (!git_is_id(id) || (mine && strstr(mine, id)))
+			continue;
+		if (++l->files > LEFT_FILES)
+			return left_unread(l, err);
+		r = left_is_new(l, id, err);
+	}
+	return r > 0 ? left_add(l, "refs/stash", err) : r;
+}
+
 /* ------------------------------------------------------------------- detached HEAD */
 
-/* Read the lines of the reflog that the sandbox added. */
-static int left_log_read(int upper, int project, char **ret, const char **ret_new)
+/* Find the lines of the reflog that the sandbox added. */
+static const char *left_log_new(int project, const char *text)
 {
 	AUTO_FREE char *mine = NULL;
 	size_t n = 0, ignored;
-	int r = work_file_read_at(upper, "logs/HEAD", LEFT_TEXT_MAX, ret, &ignored);
 
-	if (r < 0)
-		return r;
 	(void)work_file_read_at(project, "logs/HEAD", LEFT_TEXT_MAX, &mine, &ignored);
-	while (mine && (*ret)[n] && (*ret)[n] == mine[n])
+	while (mine && text[n] && text[n] == mine[n])
 		n++;
-	while (n > 0 && (*ret)[n - 1] != '\n')
+	while (n > 0 && text[n - 1] != '\n')
 		n--;
-	*ret_new = *ret + n;
-	return 0;
+	return text + n;
 }
 
 /* Get the next commit at which a detached HEAD was before a checkout. */
@@ -443,10 +493,12 @@ static int left_log(struct left *l, struct warren_error *err)
 	char **ids = NULL, id[65];
 	const char *at;
 	size_t n = 0;
-	int r = left_log_read(l->upper, l->project, &text, &at);
+	int r = left_read(l, "logs/HEAD", LEFT_TEXT_MAX, &text, err);
 
-	if (r < 0)
-		return r == -EFBIG ? left_unread(l, err) : 0;
+	if (r <= 0)
+		return r;
+	at = left_log_new(l->project, text);
+	r = 0;
 	while (r == 0 && n <= LEFT_LOG && left_log_next(&at, id)) {
 		if (strv_has(ids, id))
 			continue;
@@ -473,10 +525,15 @@ bool work_commits_were_detached(struct work *w)
 	AUTO_FREE char *text = NULL;
 	const char *at;
 	char id[65];
-	int r = upper < 0 || project < 0 ? -ENOENT
-					 : left_log_read(upper, project, &text, &at);
+	size_t n;
+	int r = upper < 0 || project < 0
+			? -ENOENT
+			: work_file_read_at(upper, "logs/HEAD", LEFT_TEXT_MAX, &text, &n);
 
-	return r == -EFBIG || (r == 0 && left_log_next(&at, id));
+	if (r < 0)
+		return !left_is_missing(r);
+	at = left_log_new(project, text);
+	return left_log_next(&at, id);
 }
 
 int work_commits_left(struct work *w, struct work_commits_left *ret,
@@ -492,7 +549,9 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 	int r;
 
 	if (upper < 0 || project < 0)
-		return 0;
+		return upper >= 0 || left_is_missing(upper)
+			       ? 0
+			       : left_failed(".", upper, err);
 	r = left_packed_read(&l, err);
 	if (r == 0)
 		r = left_head(&l, err);
@@ -504,6 +563,8 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 		r = left_dir(&l, "modules", 0, left_module_file, err);
 	if (r == 0)
 		r = left_packed_refs(&l, err);
+	if (r == 0)
+		r = left_stash(&l, err);
 	if (r == 0)
 		r = left_reftable(&l, err);
 	/* If references have new commits, those of the reflog may be among them. */

@@ -136,6 +136,34 @@ TEST(commits_that_are_not_checked_out_are_named)
 		"the branch 'a;b' (to get it, first run: warren work --resume ID -- git checkout BRANCH)");
 }
 
+TEST(earlier_entries_of_the_stash_are_named)
+{
+	static const struct {
+		const char *drop;
+		bool left;
+	} cases[] = { { "stash drop -q stash@{1}", false }, { "status -s", true } };
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_WORK struct work *w = prepare("fix");
+		AUTO_COMMITS struct work_commits c = { 0 };
+		AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
+
+		inside(w,
+		       "set -e; echo 2 >a; " GIT "stash -q; echo 3 >a; " GIT
+		       "stash -q; " GIT "branch keep refs/stash; " GIT
+		       "checkout -q keep; " GIT "%s",
+		       cases[i].drop);
+		EQ(work_commits_accept(w, 0, &c, &err), 0);
+		EQ(work_commits_left(w, &left, &err), 0);
+		EQ(left.any, cases[i].left);
+		EQ(left.others != NULL, cases[i].left);
+		if (cases[i].left)
+			STREQ(left.others[0], "refs/stash");
+		end();
+	}
+}
+
 TEST(commits_of_references_that_are_no_branches_are_named)
 {
 	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");

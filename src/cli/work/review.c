@@ -40,6 +40,7 @@ static int review_find_commits(struct review *v, struct warren_error *err)
 {
 	AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
 	AUTO_CHANGES struct changes all = { 0 };
+	struct warren_error ignored = WARREN_ERROR_INIT;
 	bool repository = false;
 	int r;
 
@@ -52,11 +53,13 @@ static int review_find_commits(struct review *v, struct warren_error *err)
 	r = changes_list(v->d.work, CHANGES_EXPAND, &all, err);
 	for (size_t i = 0; r == 0 && i < all.n; i++)
 		v->commits |= change_is_ref(&all.v[i]);
-	/* Commits of a detached HEAD are only in the reflog. */
-	if (r == 0 && !v->commits) {
-		r = work_commits_left(v->d.work, &left, err);
-		v->commits = left.any;
-	}
+	/*
+	 * Commits of a detached HEAD are only in the reflog. If git cannot tell, there
+	 * may be some, and files can be reviewed all the same.
+	 */
+	if (r == 0 && !v->commits)
+		v->commits =
+			work_commits_left(v->d.work, &left, &ignored) < 0 || left.any;
 	return r;
 }
 
