@@ -13,6 +13,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <search.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +34,39 @@
 #include "work/git_run.h"
 #include "work/git_words.h"
 
-#define NAMED_CONFIG_MAX    ((size_t)1 << 20) /* bytes of a file */
-#define NAMED_FILES_MAX     4096
+#define NAMED_CONFIG_MAX    ((size_t)4 << 20)   /* bytes of a file */
+#define NAMED_BYTES_MAX     ((size_t)256 << 20) /* bytes of all files */
+#define NAMED_FILES_MAX     16384  /* several, which may not exist, for each repository */
 #define NAMED_DEPTH_MAX     11     /* a file, and 10 levels of includes, as in git */
 #define NAMED_EVALUATED_MAX 256    /* files that a repository includes */
 #define NAMED_PAIRS_MAX     4096   /* in GIT_CONFIG_COUNT */
 #define NAMED_WORDS_MAX     500000 /* of values and commands; each takes system calls */
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as NAMED_DEPTH_MAX, and the places */
+
+/* ----------------------------------------------------------------------- limits */
+
+void named_too_much(struct named_search *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	s->out->unclear = true;
+	if (s->out->too_much)
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&s->out->too_much, fmt, ap) < 0) {
+		s->out->too_much = NULL;
+		s->failed = true;
+	}
+	va_end(ap);
+}
+
+const char *named_in_project(const struct named_search *s, const char *path)
+{
+	const size_t n = strlen(s->project);
+
+	return strncmp(path, s->project, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
 
 /* --------------------------------------------------------------------- commands */
 
@@ -48,6 +76,7 @@ static void named_word(void *arg, const char *word, bool dir)
 	char path[PATH_MAX], *real = NULL;
 	size_t n;
 
+	named_secrets_word(s, word);
 	if (++s->words > NAMED_WORDS_MAX) {
 		s->out->unclear = true;
 		return;
@@ -167,6 +196,7 @@ static void named_entry(void *arg, struct git_config_entry *e)
 
 	named_url(s, e->subsection);
 	named_url(s, e->value);
+	s->credential = strcasecmp(e->section, "credential") == 0;
 	named_secrets(s, e);
 	switch (git_key_of(e->section, e->key)) {
 	case GIT_KEY_INCLUDE:
@@ -208,38 +238,70 @@ static char *named_read_file(struct named_search *s, const char *path, size_t *r
 	r = work_file_read(fd, NAMED_CONFIG_MAX, &text, ret_n);
 	/* Git would read it. */
 	if (r == -EFBIG)
-		s->out->unclear = true;
+		named_too_much(s, "'%.150s' has more than %zu MiB",
+			       named_in_project(s, path), NAMED_CONFIG_MAX >> 20);
 	return r < 0 ? NULL : text;
 }
 
-const struct named_file *named_slurp(struct named_search *s, const char *path)
+static int named_file_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct named_file *)a)->path,
+		      ((const struct named_file *)b)->path);
+}
+
+static void named_file_free(void *file)
+{
+	struct named_file *f = file;
+
+	free(f->path);
+	free(f->text);
+	free(f->top);
+	free(f);
+}
+
+/* Add a file to those that were read, or not found; NULL: there are too many. */
+static struct named_file *named_file_add(struct named_search *s, const char *path)
 {
 	struct named_file *f;
 
-	for (size_t i = 0; i < s->n_files; i++)
-		if (strcmp(s->files[i].path, path) == 0)
-			return s->files[i].text ? &s->files[i] : NULL;
-	if (s->n_files >= NAMED_FILES_MAX) {
-		s->out->unclear = true;
+	if (s->n_files >= NAMED_FILES_MAX || s->bytes > NAMED_BYTES_MAX) {
+		named_too_much(s, "there are more than %d files, or %zu MiB",
+			       NAMED_FILES_MAX, NAMED_BYTES_MAX >> 20);
 		return NULL;
 	}
-	if ((s->n_files & (s->n_files - 1)) == 0) { /* a power of two: double */
-		f = reallocarray(s->files, s->n_files ? s->n_files * 2 : 1, sizeof(*f));
-		if (!f) {
-			s->failed = true;
-			return NULL;
-		}
-		s->files = f;
-	}
-	f = &s->files[s->n_files];
-	*f = (struct named_file){ .path = strdup(path) };
-	if (!f->path) {
+	f = calloc(1, sizeof(*f));
+	if (f)
+		f->path = strdup(path);
+	if (!f || !f->path || !tsearch(f, &s->files, named_file_compare)) {
+		if (f)
+			named_file_free(f);
 		s->failed = true;
 		return NULL;
 	}
 	s->n_files++;
-	f->text = named_read_file(s, path, &f->n);
+	return f;
+}
+
+static struct named_file *named_file_get(struct named_search *s, const char *path)
+{
+	struct named_file key = { .path = (char *)(uintptr_t)path }, *f;
+	void *found = tfind(&key, &s->files, named_file_compare);
+
+	if (found) {
+		f = *(struct named_file **)found;
+	} else {
+		f = named_file_add(s, path);
+		if (!f)
+			return NULL;
+		f->text = named_read_file(s, path, &f->n);
+		s->bytes += f->n;
+	}
 	return f->text ? f : NULL;
+}
+
+const struct named_file *named_slurp(struct named_search *s, const char *path)
+{
+	return named_file_get(s, path);
 }
 
 /* A file of the project has configuration. */
@@ -274,24 +336,20 @@ static bool named_was_read(struct named_search *s, struct named_file *f)
 
 void named_config(struct named_search *s, const char *path)
 {
-	const struct named_file *f = named_slurp(s, path);
+	struct named_file *f = named_file_get(s, path);
 	const char *outer = s->file;
-	size_t at = f ? (size_t)(f - s->files) : 0;
-	AUTO_FREE char *own = NULL;
 
-	if (!f || s->depth >= NAMED_DEPTH_MAX || named_was_read(s, &s->files[at]))
+	if (!f || s->depth >= NAMED_DEPTH_MAX || named_was_read(s, f))
 		return;
 	if (++s->evaluated > NAMED_EVALUATED_MAX) {
-		s->out->unclear = true;
+		named_too_much(s, "'%.150s' includes more than %d files",
+			       named_in_project(s, s->top), NAMED_EVALUATED_MAX);
 		return;
 	}
 	named_note_config(s, path);
-	own = strdup(path);
-	s->file = own;
+	s->file = f->path;
 	s->depth++;
-	/* More files may move the list, but not the text. */
-	if (!own ||
-	    git_config_parse(s->files[at].text, s->files[at].n, named_entry, s) < 0)
+	if (git_config_parse(f->text, f->n, named_entry, s) < 0)
 		s->failed = true;
 	s->depth--;
 	s->file = outer;
@@ -343,6 +401,7 @@ static void named_variables(struct named_search *s)
 	const char *count = getenv("GIT_CONFIG_COUNT"), *all, *value;
 	unsigned long n = count ? strtoul(count, NULL, 10) : 0;
 
+	s->credential = false;
 	for (size_t i = 0; i < ARRAY_SIZE(named_commands); i++) {
 		value = getenv(named_commands[i]);
 		if (value)
@@ -353,6 +412,8 @@ static void named_variables(struct named_search *s)
 		if (value)
 			named_programs(s, value);
 	}
+	if (n > NAMED_PAIRS_MAX)
+		named_too_much(s, "GIT_CONFIG_COUNT is more than %d", NAMED_PAIRS_MAX);
 	for (unsigned long i = 0; i < n && i < NAMED_PAIRS_MAX; i++) {
 		char key[64], text[64];
 
@@ -455,13 +516,9 @@ static int named_end(struct named_search *s)
 {
 	int r = s->failed ? -ENOMEM : 0;
 
-	for (size_t i = 0; i < s->n_files; i++) {
-		free(s->files[i].path);
-		free(s->files[i].text);
-		free(s->files[i].top);
-	}
+	tdestroy(s->files, named_file_free);
+	named_secrets_done(s);
 	named_sort(s->out);
-	free(s->files);
 	free(s->owner_home);
 	(void)strv_free(s->linked);
 	for (size_t i = 0; i < ARRAY_SIZE(s->known); i++)
@@ -518,6 +575,7 @@ void git_named_done(struct git_named *n)
 	free(n->paths);
 	(void)strv_free(n->configs);
 	(void)strv_free(n->secrets);
+	free(n->too_much);
 	(void)strv_free(n->read);
 	(void)strv_free(n->tops);
 	*n = (struct git_named){ 0 };

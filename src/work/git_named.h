@@ -21,6 +21,11 @@ struct git_named {
 	 * configuration names, relative: 'store --file X', 'ssh -i X', http.cookieFile.
 	 */
 	char **secrets;
+	/*
+	 * Why .configs and .secrets may lack files: the part of a sentence that says what
+	 * there is too much of. NULL: they lack none.
+	 */
+	char *too_much;
 	char **read; /* git's directories that were read, absolute */
 	char **tops; /* such a directory, a newline, and the directory where its commands
 			run */
@@ -35,7 +40,7 @@ struct git_named {
  * project that it names, or reads them as configuration: hooks, filters, other programs,
  * and included files. Files that links in git's directories lead to are added; with
  * @programs also those that links in the directories of PATH lead to, which takes longer.
- * Files that cannot be read are skipped. 0 or -ENOMEM.
+ * Files that cannot be read are skipped. 0 or -ENOMEM, also if there is too much to read.
  */
 int git_named_read(const char *project, char *const *repositories, bool programs,
 		   struct git_named *ret);

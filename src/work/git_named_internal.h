@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <sys/types.h>
 
+#include "base/macro.h"
 #include "work/git_named.h"
 
 /*
@@ -29,9 +30,9 @@ struct named_file {
 struct named_search {
 	const char *project;
 	struct git_named *out;
-	size_t cap; /* of out->paths */
-	struct named_file *files;
-	size_t n_files;
+	size_t cap;  /* of out->paths */
+	void *files; /* struct named_file: a tree */
+	size_t n_files, bytes;
 	const char *homes[2]; /* of this user, and of the project's owner */
 	char *owner_home;
 	char *known[256]; /* paths that are no links */
@@ -44,9 +45,12 @@ struct named_search {
 	const char *file;
 	unsigned depth, evaluated; /* files that include each other */
 	size_t walked;             /* entries of directories */
-	size_t secret_words;       /* words that may name files with secrets */
-	size_t words;              /* that may be paths */
-	char **linked;             /* directories that links lead to, absolute */
+	bool credential;           /* the value is one of a credential helper */
+	void *tried;               /* paths that may have secrets: a tree */
+	size_t n_tried;
+	void *looked;  /* files that were looked at, for all repositories */
+	size_t words;  /* that may be paths */
+	char **linked; /* directories that links lead to, absolute */
 	size_t n_linked;
 };
 
@@ -69,6 +73,10 @@ void named_config(struct named_search *s, const char *path);
 void named_environment(struct named_search *s);
 /* Get the contents of a file; NULL: it cannot be read. */
 const struct named_file *named_slurp(struct named_search *s, const char *path);
+/* There is more to read than a limit allows: files may be named that are not found. */
+void named_too_much(struct named_search *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* How an absolute path looks in a message: the end of a path in the project. */
+const char *named_in_project(const struct named_search *s, const char *path);
 
 /* -------------------------------------------------------- git_named_secrets.c */
 
@@ -76,6 +84,11 @@ struct git_config_entry;
 
 /* Note the files with secrets that the value names. */
 void named_secrets(struct named_search *s, const struct git_config_entry *e);
+/* Note the file that a word of a command names, if it has secrets. */
+void named_secrets_word(struct named_search *s, const char *word);
+/* Another repository is read: the limit of paths is for each. */
+void named_secrets_next(struct named_search *s);
+void named_secrets_done(struct named_search *s);
 
 /* --------------------------------------------------------- git_named_places.c */
 

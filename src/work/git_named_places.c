@@ -24,10 +24,10 @@
 #include "work/git_named_internal.h"
 
 #define PLACES_MAX       2048    /* repositories, and directories that links lead to */
-#define PLACES_ABOVE_MAX 64      /* directories above the project */
 #define PLACES_DEPTH_MAX 32      /* of directories in a repository, and links to others */
 #define PLACES_LINKS_MAX 65536   /* entries of a directory with hooks */
 #define PLACES_WALK_MAX  2000000 /* entries of all repositories */
+#define PLACES_MANY      "there are more than %d repositories"
 
 struct places_walk {
 	struct named_search *s;
@@ -52,6 +52,15 @@ static bool places_has(char *const *list, const char *path)
 	return false;
 }
 
+/* Of directories with programs, only links to programs are missed. */
+static void places_too_much(const struct places_walk *w, const char *path)
+{
+	w->s->out->unclear = true;
+	if (w->git)
+		named_too_much(w->s, "'%.150s' has too many files or links",
+			       named_in_project(w->s, path));
+}
+
 static void places_link(const struct places_walk *w, const char *path)
 {
 	struct places_walk below = *w;
@@ -65,7 +74,7 @@ static void places_link(const struct places_walk *w, const char *path)
 	if (!real || places_has(w->s->linked, real) || places_has(w->s->out->read, real))
 		return;
 	if (++w->s->n_linked > PLACES_MAX) {
-		w->s->out->unclear = true;
+		places_too_much(w, path);
 		return;
 	}
 	if (strv_add(&w->s->linked, real) < 0)
@@ -130,7 +139,8 @@ static void places_walk(const struct places_walk *above, const char *dir)
 	const struct dir_entry *e;
 
 	if (w.depth == 0 || w.s->walked >= w.left) {
-		w.s->out->unclear |= w.git || w.depth > 0;
+		if (w.git || w.depth > 0)
+			places_too_much(&w, dir);
 		return;
 	}
 	w.depth--;
@@ -144,7 +154,8 @@ static void places_walk(const struct places_walk *above, const char *dir)
 		w.s->walked++;
 		places_entry(&w, dir, e);
 	}
-	w.s->out->unclear |= w.s->walked >= w.left;
+	if (w.s->walked >= w.left)
+		places_too_much(&w, dir);
 }
 
 void named_links(struct named_search *s, const char *dir)
@@ -277,7 +288,7 @@ static bool places_is_new_top(struct named_search *s, const char *dir, const cha
 	if (places_has(s->out->tops, pair))
 		return false;
 	if (strv_len(s->out->tops) >= PLACES_MAX) {
-		s->out->unclear = true;
+		named_too_much(s, PLACES_MANY, PLACES_MAX);
 		return false;
 	}
 	if (strv_add(&s->out->tops, pair) < 0)
@@ -296,6 +307,7 @@ static void places_evaluate(struct named_search *s, const char *dir, const char 
 		return;
 	(void)snprintf(s->top, sizeof(s->top), "%s", real ? real : top);
 	s->top_real = real != NULL;
+	named_secrets_next(s);
 	for (size_t i = 0; i < ARRAY_SIZE(s->homes); i++) {
 		if (i > 0 && !s->homes[i])
 			continue;
@@ -319,7 +331,7 @@ static bool places_is_new(struct named_search *s, const char *dir)
 	if (real && places_has(s->out->read, real))
 		return false;
 	if (n >= PLACES_MAX)
-		s->out->unclear = true;
+		named_too_much(s, PLACES_MANY, PLACES_MAX);
 	if (!real || n >= PLACES_MAX)
 		return false;
 	if (strv_add(&s->out->read, real) < 0)
@@ -382,7 +394,7 @@ void named_repositories_above(struct named_search *s)
 	char top[PATH_MAX], path[PATH_MAX];
 
 	(void)snprintf(top, sizeof(top), "%s", s->project);
-	for (int i = 0; i < PLACES_ABOVE_MAX; i++) {
+	for (;;) {
 		char *slash = strrchr(top, '/');
 
 		named_repository_at(s, top);

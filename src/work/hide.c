@@ -373,26 +373,49 @@ static void hide_cleaned_drop(struct work_hidden *h)
 	h->n_cleaned = n;
 }
 
+/* A limit was reached: files that should be hidden could be visible. */
+static int hide_say_too_much(const char *why, struct warren_error *err)
+{
+	return error_set(err, E2BIG,
+			 "git's configuration may name files with secrets that Warren "
+			 "cannot find: %s; reduce this, or hide directories that have "
+			 "repositories: --hide '/DIRECTORY/'",
+			 why ? why : "there are too many repositories");
+}
+
 /*
  * Add the files that git's configuration includes, wherever they are, and those with
- * secrets that it names; and then the other names of hidden files.
+ * secrets that it names.
  */
 static int hide_named(const struct work *w, const char *const *patterns,
-		      struct work_hidden *h)
+		      struct work_hidden *h, struct warren_error *err)
 {
 	struct git_named named = { 0 };
 	AUTO_STRV char **repositories = NULL;
+	bool many = h->n_repositories > HIDE_REPOSITORIES_MAX;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < h->n_repositories && i < HIDE_REPOSITORIES_MAX;
-	     i++)
+	for (size_t i = 0; r == 0 && !many && i < h->n_repositories; i++)
 		r = strv_add(&repositories, h->repositories[i]);
-	r = r < 0 ? r : git_named_read(w->project, repositories, false, &named);
+	r = r < 0 || many ? r : git_named_read(w->project, repositories, false, &named);
 	for (char **c = named.configs; r == 0 && c && *c; c++)
 		r = hide_add(&h->cleaned, &h->n_cleaned, *c);
 	r = r < 0 ? r : hide_secrets(named.secrets, patterns, h);
+	if (r < 0)
+		r = error_errno(err, -r,
+				"search for files that git's configuration names");
+	else if (many || named.too_much)
+		r = hide_say_too_much(named.too_much, err);
 	git_named_done(&named);
-	r = r < 0 ? r : hide_targets(w, patterns, h);
+	return r;
+}
+
+/* Add what links lead to, and the other names of hidden files. */
+static int hide_others(const struct work *w, const char *const *patterns,
+		       struct work_hidden *h)
+{
+	int r = hide_targets(w, patterns, h);
+
 	hide_unique(h->paths, &h->n);
 	hide_paths_drop(h);
 	hide_unique(h->closed, &h->n_closed);
@@ -412,7 +435,6 @@ static int hide_repositories_write(const struct work *w, const struct work_hidde
 		buf_add(&list, HIDE_CLOSED, sizeof(HIDE_CLOSED));
 	for (size_t i = 0; i < h->n_repositories && i < HIDE_REPOSITORIES_MAX; i++)
 		buf_add(&list, h->repositories[i], strlen(h->repositories[i]) + 1);
-	/* More than that are unclear to the search in any case. */
 	return work_file_replace(w->dir_fd, HIDE_REPOSITORIES, list.data ? list.data : "",
 				 list.len, false);
 }
@@ -485,7 +507,10 @@ int work_hide(struct work *w, const char *const *patterns, struct work_hidden *r
 
 	if (r < 0)
 		return r;
-	r = hide_named(w, patterns, &h);
+	r = hide_named(w, patterns, &h, err);
+	if (r < 0)
+		return r;
+	r = hide_others(w, patterns, &h);
 	r = r < 0 ? r : hide_repositories_write(w, &h);
 	if (r < 0)
 		return error_errno(err, -r, "search for files to hide");

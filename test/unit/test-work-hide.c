@@ -613,6 +613,29 @@ TEST(files_with_secrets_that_the_configuration_names_are_hidden)
 	end();
 }
 
+TEST(a_project_whose_secrets_cannot_be_found_is_refused)
+{
+	const char *const asked[] = { "/many/", NULL };
+	AUTO_WORK struct work *few = NULL, *w = NULL, *other = NULL;
+	AUTO_HIDDEN struct work_hidden h = { 0 };
+
+	begin();
+	EQ(setenv("HOME", "/nonexistent", 1), 0);
+	shell("cd p && git init -q . && rm -f .git/hooks/* && mkdir -p many/.git && echo https://u:s@h >store && "
+	      "git config credential.helper 'store --file store' && "
+	      "(echo '[a]'; seq 20000 | sed 's/.*/k& = w&/') >many/.git/config");
+	few = start();
+	STREQ(hide(few, NULL), "store|~.git/config|");
+	shell("seq 70000 | sed 's/.*/k& = v&/' >>p/many/.git/config");
+	w = start();
+	EQ(work_hide(w, NULL, &h, &err), -E2BIG);
+	OK(strstr(err.msg, "'many' have more than 65536 words") &&
+	   strstr(err.msg, "--hide"));
+	other = start();
+	STREQ(hide(other, asked), "many|store|~.git/config|");
+	end();
+}
+
 /* The file that remembers the directories of the project. */
 static unsigned long memory_file(void)
 {
