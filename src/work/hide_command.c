@@ -44,6 +44,15 @@ static const struct {
 	{ "rsync", "", false, false },
 };
 
+#define HIDE_COMMAND_STOPS " \t\r\n"
+#define HIDE_COMMAND_SHORT 8 /* longer than all values that are none (others) */
+
+/* The text up to a blank, which is searched once, because it may have many names. */
+struct hide_command_word {
+	const char *stop;
+	const char *colon; /* the last one in it, or NULL */
+};
+
 static bool hide_command_is_name(char c)
 {
 	return isalnum((unsigned char)c) || (c && strchr("_-.", c));
@@ -61,8 +70,10 @@ static bool hide_command_is_value(const char *at)
 	static const char *const others[] = { "yes",   "no",   "true", "false",
 					      "on",    "off",  "none", "auto",
 					      "stdin", "env:", "fd:",  "file:" };
-	size_t n = strcspn(at, " \t\r\n\"'\\;,)");
+	size_t n = 0;
 
+	while (n < HIDE_COMMAND_SHORT && at[n] && !strchr(" \t\r\n\"'\\;,)", at[n]))
+		n++;
 	if (n == 0 || strchr("$`%<>|&(", *at))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
@@ -105,9 +116,21 @@ static bool hide_command_assigns(const char *name, const char *end)
 	       hide_command_is_value(value);
 }
 
+/* Does a colon follow before the next blank? */
+static bool hide_command_has_colon(struct hide_command_word *w, const char *value)
+{
+	if (!w->stop || value > w->stop) {
+		size_t n = strcspn(value, HIDE_COMMAND_STOPS);
+
+		w->stop = value + n;
+		w->colon = memrchr(value, ':', n);
+	}
+	return w->colon && w->colon >= value;
+}
+
 /* Is the word at @name an option of the program that has a password? */
 static bool hide_command_gives(const char *program, size_t size, const char *name,
-			       const char *end)
+			       const char *end, struct hide_command_word *w)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(hide_command_options); i++) {
 		const char *option = hide_command_options[i].option, *value;
@@ -121,8 +144,7 @@ static bool hide_command_gives(const char *program, size_t size, const char *nam
 		value = hide_command_skip(name + n);
 		value += *value == '=';
 		if (hide_command_is_value(value) &&
-		    (!hide_command_options[i].colon ||
-		     memchr(value, ':', strcspn(value, " \t\r\n"))))
+		    (!hide_command_options[i].colon || hide_command_has_colon(w, value)))
 			return true;
 	}
 	return false;
@@ -140,6 +162,7 @@ static bool hide_command_is_program(const char *name, size_t n)
 
 bool hide_command_has_secret(const char *text)
 {
+	struct hide_command_word word = { NULL, NULL };
 	const char *program = text, *end;
 	size_t size = 0;
 
@@ -155,7 +178,8 @@ bool hide_command_has_secret(const char *text)
 		if (hide_command_is_program(at, (size_t)(end - at))) {
 			program = at;
 			size = (size_t)(end - at);
-		} else if (size > 0 && hide_command_gives(program, size, at, end)) {
+		} else if (size > 0 &&
+			   hide_command_gives(program, size, at, end, &word)) {
 			return true;
 		}
 	}

@@ -40,19 +40,46 @@ static bool config_is_ssh(const char *text, const char *colon)
 	return colon - text >= 3 && strncasecmp(colon - 3, "ssh", 3) == 0;
 }
 
-/* Write the URL at @text up to its parameters, if one of them is a token. */
-static const char *config_parameters(struct buf *out, const char *text, const char *end)
+/*
+ * The text up to a blank or quote. It is searched once, whatever number of URLs it has:
+ * otherwise, a long one would take hours.
+ */
+struct config_word {
+	const char *stop;
+	const char *token; /* the last one in it, or NULL */
+};
+
+static void config_word_find(struct config_word *w, const char *text, const char *end)
 {
-	const char *stop = text, *query;
+	const char *stop = text, *at = text;
 
 	while (stop < end && !isspace((unsigned char)*stop) && *stop != '"')
 		stop++;
-	query = memchr(text, '?', (size_t)(stop - text));
-	if (!query || memmem(text, (size_t)(query - text), "://", 3) ||
-	    !memmem(query, (size_t)(stop - query), "token=", 6))
+	w->stop = stop;
+	w->token = NULL;
+	while ((at = memmem(at, (size_t)(stop - at), "token=", 6)))
+		w->token = at++;
+}
+
+/*
+ * Write the URL at @text, before which @w was found, up to its parameters, if one of them
+ * is a token.
+ */
+static const char *config_parameters(struct buf *out, struct config_word *w,
+				     const char *text, const char *end)
+{
+	const char *next, *query;
+
+	if (!w->stop || text > w->stop)
+		config_word_find(w, text, end);
+	if (!w->token || w->token < text)
+		return text;
+	next = memmem(text, (size_t)(w->stop - text), "://", 3);
+	query = memchr(text, '?', (size_t)((next ? next : w->stop) - text));
+	if (!query || w->token < query)
 		return text;
 	buf_add(out, text, (size_t)(query - text));
-	return stop;
+	return w->stop;
 }
 
 /*
@@ -62,6 +89,7 @@ static const char *config_parameters(struct buf *out, const char *text, const ch
 static void config_urls(struct buf *out, const char *text, size_t n, const char *stops)
 {
 	const char *end = text + n;
+	struct config_word word = { NULL, NULL };
 
 	while (text < end) {
 		const char *colon = memmem(text, (size_t)(end - text), "://", 3);
@@ -81,7 +109,7 @@ static void config_urls(struct buf *out, const char *text, size_t n, const char 
 			buf_add(out, host, (size_t)((password ? password : at) - host));
 			buf_add(out, "@", 1);
 		}
-		text = config_parameters(out, at ? at + 1 : host, end);
+		text = config_parameters(out, &word, at ? at + 1 : host, end);
 	}
 	buf_add(out, text, (size_t)(end - text));
 }

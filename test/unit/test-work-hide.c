@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "work/hide_internal.h"
 
@@ -450,6 +451,39 @@ TEST(commands_with_passwords_are_removed_from_the_configuration)
 		cleans(left, left);
 	}
 	cleans("[core] sshCommand = sshpass -p s ssh\n\ta = 1\n", "[core]\n\ta = 1\n");
+}
+
+/* Would take minutes if a part of the text were read for each of its names or URLs. */
+TEST(long_lines_of_the_configuration_are_cleaned_at_once)
+{
+	static const struct {
+		const char *start, *part, *end;
+		bool dropped;
+	} lines[] = {
+		{ "a = x", "://", "", false },
+		{ "a = x", "://?", "", false },
+		{ "a = ", "token=$", "", false },
+		{ "a = ", "token=env:", "", false },
+		{ "a = curl ", "-u$,", "", false },
+		{ "a = curl ", "-ua,", "", false },
+		{ "a = curl ", "-ua,", "-ub:s", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		struct buf text AUTO_BUF = BUF_INIT(SIZE_MAX),
+				out AUTO_BUF = BUF_INIT(SIZE_MAX);
+		clock_t from = clock();
+
+		buf_puts(&text, lines[i].start);
+		while (text.len < 1000000)
+			buf_puts(&text, lines[i].part);
+		buf_puts(&text, lines[i].end);
+		git_config_clean(text.data, text.len, &out);
+		if (clock() - from > 5 * CLOCKS_PER_SEC)
+			TAP_FAIL("slow: %s", lines[i].part);
+		EQ(out.len, lines[i].dropped ? 0 : text.len);
+	}
+	cleans("url = https://h/x?to=https://i&token=s b\n", "url = https://h/x b\n");
 }
 
 #define ID     "0123456789abcdef0123456789abcdef01234567"
