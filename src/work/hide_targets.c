@@ -64,6 +64,15 @@ static int targets_add(struct hide_targets *t, const char *path, bool is_dir)
 	return hide_add(&t->h->paths, &t->h->n, path);
 }
 
+/* Would a pattern hide the path? */
+static bool targets_matches(struct hide_targets *t, const char *path, bool is_dir)
+{
+	int asked = gitignore_match(&t->asked, path, is_dir, NULL);
+
+	return asked >= 0 ? asked > 0
+			  : gitignore_match(&t->defaults, path, is_dir, NULL) == 1;
+}
+
 /* Add the target of a link that is hidden because of its name. */
 static int targets_hidden(struct hide_targets *t, const char *path)
 {
@@ -74,17 +83,13 @@ static int targets_hidden(struct hide_targets *t, const char *path)
 	if (beneath_stat(t->w->project_fd, path, &st) < 0 || !S_ISLNK(st.st_mode))
 		return 0;
 	target = targets_find(t, path, &st);
+	/* As a directory with the name of the link would be, whatever is in it. */
+	if (target && S_ISDIR(st.st_mode))
+		return targets_matches(t, path, true) ? targets_add(t, target, true) : 0;
 	if (!target || !S_ISREG(st.st_mode) ||
 	    !targets_has_secret(t, target, hide_contents_of(slash ? slash + 1 : path)))
 		return 0;
 	return targets_add(t, target, false);
-}
-
-/* Does a default pattern hide the path, and no other one show it? */
-static bool targets_matches(struct hide_targets *t, const char *path, bool is_dir)
-{
-	return gitignore_match(&t->defaults, path, is_dir, NULL) == 1 &&
-	       gitignore_match(&t->asked, path, is_dir, NULL) != 0;
 }
 
 /* For example, ".docker" is a link, and the pattern is ".docker/config.json". */

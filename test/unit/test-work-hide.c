@@ -257,16 +257,34 @@ TEST(targets_of_links_with_the_names_of_secrets_are_hidden)
 	w = start();
 	STREQ(hide(w, NULL), ".aws|.env|.npmrc|a/.env|a/.ssh|a/b/.env|a/x.pem|a/y.pem|"
 			     "clouds|conf/gcloud|docker/config.json|env/prod|key|"
-			     "plain/.env|plain/.netrc|shown|sshdir|");
+			     "plain/.env|plain/.netrc|shown|sshdir|venv|");
 	other = start();
 	STREQ(hide(other, asked),
 	      ".aws|.env|.npmrc|a/.env|a/.ssh|a/b/.env|a/x.pem|a/y.pem|"
 	      "clouds|conf/gcloud|docker/config.json|env/prod|key|"
-	      "plain/.env|plain/.netrc|sshdir|");
+	      "plain/.env|plain/.netrc|sshdir|venv|");
 	copy = start_with(&(struct work_options){ .mode = WORK_COPY });
 	OK(hide(copy, NULL)[0]);
-	shell("cd '%s/copy' && test -e docker/x -a -e venv/x -a ! -e env/prod -a ! -e clouds -a ! -e sshdir",
+	shell("cd '%s/copy' && test -e docker/x -a ! -e venv/x -a ! -e env/prod -a ! -e clouds -a ! -e sshdir",
 	      copy->dir);
+	end();
+}
+
+TEST(directories_that_hidden_links_lead_to_are_hidden)
+{
+	const char *const names[] = { "secrets", "!/shown/", NULL };
+	const char *const dirs[] = { "secrets/", NULL };
+	AUTO_WORK struct work *w = NULL, *by_name = NULL, *by_dir = NULL;
+
+	begin();
+	shell("cd p && mkdir -p conf/prod real shown a maps && echo s | tee conf/prod/vars real/x shown/x maps/x >conf/x && "
+	      "ln -s conf/prod .env && ln -s real secrets && ln -s ../shown a/secrets && ln -s maps id_maps && ln -s conf other");
+	w = start();
+	STREQ(hide(w, NULL), ".env|conf/prod|id_maps|");
+	by_name = start();
+	STREQ(hide(by_name, names), ".env|a/secrets|conf/prod|id_maps|real|secrets|");
+	by_dir = start();
+	STREQ(hide(by_dir, dirs), ".env|a/secrets|conf/prod|id_maps|real|secrets|shown|");
 	end();
 }
 
