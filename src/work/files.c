@@ -42,6 +42,10 @@ int beneath_file(int dir, const char *name, struct stat *ret)
 
 	if (fd < 0 && errno != EACCES)
 		return errno == ELOOP || errno == ENXIO ? -EMEDIUMTYPE : -errno;
+	/* Only root may open a whiteout. */
+	if (fd < 0 && fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    !S_ISREG(ret->st_mode))
+		return -EMEDIUMTYPE;
 	if (fd < 0)
 		fd = reach_own_file(dir, name);
 	if (fd < 0)

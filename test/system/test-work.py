@@ -599,6 +599,20 @@ git init -qb main sub; cd sub; echo 1 >.env; echo 1 >a; git add -A; {GIT} commit
 
 
 @each_user
+def commits_are_accepted_after_git_has_packed_them(u):
+    u.run("sh", "-ec", f"git init -qb main; echo 1 >a; git add -A; {GIT} commit -qm one; {GIT} gc -q")
+    for mode in ("overlay", "copy"):
+        u.work("sh", "-ec", f"echo {mode} >a; {GIT} commit -qam two; {GIT} gc -q; ls .git/objects/pack/*.pack | grep -c . | grep -qx 1",
+               options=["--name", mode, "--mode", mode])
+        p = u.warren("accept", mode)
+        ok(p.returncode == 0 and b"--as-commits" in p.stderr, f"{p}")
+        p = u.warren("accept", mode, "--as-commits")
+        eq((p.returncode, p.stdout.splitlines()[0]), (0, f"1 new commit in branch warren/{mode}".encode()), f"{p}")
+        eq(u.run("git", "show", f"warren/{mode}:a").stdout, f"{mode}\n".encode())
+        u.run("git", "fsck", "--strict")
+
+
+@each_user
 def commits_that_delete_hidden_files_need_permission(u):
     u.run("sh", "-ec", f"git init -qb main; echo 1 >a; echo 1 >.env; git add -A; {GIT} commit -qm one")
     u.work("sh", "-ec", f"git rm -q --sparse --cached .env; {GIT} commit -qm two", options=["--name", "w"])
