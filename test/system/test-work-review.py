@@ -706,10 +706,16 @@ def commits_are_accepted_as_a_branch():
         p.git()
         wid = p.work("echo 2 >a; git -c safe.directory='*' commit -qam two; git -c safe.directory='*' checkout -q -b other", name="agent")
         found = json.loads(p.warren("accept", wid, "--as-commits", "--json").stdout)
-        eq((found["branch"], found["commits"]), ("warren/agent", 1))
+        eq((found["id"], found["branch"], found["commits"]), (wid, "warren/agent", 1))
+        eq((found["remaining"], found["removed"]), (2, False), "a and .git")
         eq(p.sh("git log --format=%s warren/agent; git status --short"), b"two\none\n")
         eq(p.get("a"), b"1\n")
         eq(len(p.works()), 1)
+        p.warren("accept", wid)
+        eq(p.works(), [])
+        wid = p.work("git -c safe.directory='*' commit -q --allow-empty -m three", name="other")
+        found = json.loads(p.warren("accept", wid, "--as-commits", "--json").stdout)
+        eq((found["id"], found["commits"], found["remaining"], found["removed"], p.works()), (wid, 1, 0, True, []), found)
 
 
 @test

@@ -151,38 +151,35 @@ static int decide_choose(const struct command *cmd, struct decide *d,
 
 /* ------------------------------------------------------------------ accept */
 
-static int accept_commits(const struct command *cmd, struct work *w,
-			  const struct decide_options *o)
+static void accept_put_commits(const struct work_commits *commits, struct buf *out)
 {
-	AUTO_COMMITS struct work_commits commits = { 0 };
-	struct warren_error err = WARREN_ERROR_INIT;
-	AUTO_BUF struct buf out = BUF_INIT(1 << 16);
-	struct json j = { .out = &out };
-	const unsigned flags = (o->force ? COMMITS_FORCE : 0) |
-			       (o->allow & GUARD_HIDDEN ? COMMITS_HIDDEN : 0) |
-			       (o->allow & GUARD_GIT ? COMMITS_GIT : 0);
+	if (commits->n)
+		buf_printf(out, "%zu new %s in branch ", commits->n,
+			   commits->n == 1 ? "commit" : "commits");
+	else
+		buf_puts(out, "nothing is new: all commits are in branch ");
+	show_path(commits->branch, out);
+	buf_puts(out, "\n");
+}
 
-	if (work_commits_accept(w, flags, &commits, &err) < 0)
-		return decide_fail(cmd, &err);
-	if (o->json) {
-		json_open(&j, NULL, '{');
-		json_str(&j, "id", w->id);
-		show_json_path(&j, "branch", commits.branch);
-		show_json_path(&j, "from", commits.from);
-		json_str(&j, "commit", commits.commit);
-		json_u64(&j, "commits", commits.n);
-		json_close(&j, '}');
-		buf_puts(&out, "\n");
-	} else if (!o->quiet) {
-		if (commits.n)
-			buf_printf(&out, "%zu new %s in branch ", commits.n,
-				   commits.n == 1 ? "commit" : "commits");
-		else
-			buf_puts(&out, "nothing is new: all commits are in branch ");
-		show_path(commits.branch, &out);
-		buf_puts(&out, "\n");
-	}
-	return message_print(cmd->name, &out);
+static void accept_json_commits(const struct work_commits *commits,
+				const struct decide_done *done, struct buf *out)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", done->id);
+	show_json_path(&j, "branch", commits->branch);
+	show_json_path(&j, "from", commits->from);
+	json_str(&j, "commit", commits->commit);
+	json_u64(&j, "commits", commits->n);
+	if (done->listed)
+		json_u64(&j, "remaining", done->remaining);
+	else
+		json_nil(&j, "remaining");
+	json_bool(&j, "removed", done->removed);
+	json_close(&j, '}');
+	buf_puts(out, "\n");
 }
 
 /* Name commits that are left; if nothing is left, remove the work. */
@@ -193,10 +190,36 @@ static void accept_commits_end(struct decide *d)
 
 	if (!d->quiet && !d->json)
 		decide_print_commits(d);
-	if (changes_list(d->work, 0, &left, &ignored) == 0 &&
-	    decide_is_settled(d->work, &left))
+	d->done.listed = changes_list(d->work, 0, &left, &ignored) == 0;
+	d->done.remaining = left.n;
+	if (d->done.listed && decide_is_settled(d->work, &left))
 		decide_finish(d);
 	d->work = work_close(d->work);
+}
+
+static int accept_commits(const struct command *cmd, struct decide *d,
+			  const struct decide_options *o)
+{
+	AUTO_COMMITS struct work_commits commits = { 0 };
+	struct warren_error err = WARREN_ERROR_INIT;
+	AUTO_BUF struct buf out = BUF_INIT(1 << 16);
+	const unsigned flags = (o->force ? COMMITS_FORCE : 0) |
+			       (o->allow & GUARD_HIDDEN ? COMMITS_HIDDEN : 0) |
+			       (o->allow & GUARD_GIT ? COMMITS_GIT : 0);
+
+	if (work_commits_accept(d->work, flags, &commits, &err) < 0)
+		return decide_fail(cmd, &err);
+	(void)memcpy(d->done.id, d->work->id, sizeof(d->done.id));
+	if (!d->json && !d->quiet) {
+		accept_put_commits(&commits, &out);
+		if (message_print(cmd->name, &out))
+			return STATUS_FAILED;
+	}
+	accept_commits_end(d);
+	if (!d->json)
+		return 0;
+	accept_json_commits(&commits, &d->done, &out);
+	return message_print(cmd->name, &out);
 }
 
 /* Accept the changes that are wanted and that the options permit. */
@@ -273,10 +296,8 @@ static int cmd_accept(int argc, char **argv)
 	d.json = o.json;
 	d.quiet = o.quiet;
 	if (o.as_commits) {
-		status = accept_commits(&work_accept, w, &o);
 		d.work = TAKE_PTR(w);
-		if (status == 0)
-			accept_commits_end(&d);
+		status = accept_commits(&work_accept, &d, &o);
 		d.work = work_close(d.work);
 		return status;
 	}
