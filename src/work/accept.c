@@ -261,7 +261,9 @@ static int accept_locked(struct work *w, const struct accept_item *items, size_t
 	r = known_note_save(w);
 	if (r < 0)
 		return error_errno(err, -r, "keep the modes of work '%s'", w->id);
-	accept_conflicts_begin(&a);
+	r = accept_conflicts_begin(&a);
+	if (r < 0)
+		return error_errno(err, -r, "read '%s/marked'", w->dir);
 	(void)tree_remove(w->dir_fd, w->dir_fd, UPPER_EDITED);
 	r = stage_begin(&a, err);
 	if (r < 0)
@@ -276,6 +278,9 @@ static int accept_locked(struct work *w, const struct accept_item *items, size_t
 	/* Otherwise, the staging directory has originals. */
 	if (r != -EUCLEAN && (r < 0 || a.ops.n == 0))
 		(void)stage_remove(w);
+	/* Otherwise, files may have markers. */
+	if (r < 0 && r != -EUCLEAN)
+		accept_conflicts_undo(&a);
 	if (r < 0) {
 		ret->accepted = ret->merged = 0;
 		return r;

@@ -136,18 +136,39 @@ bool accept_has_marked(const struct work *w)
 	return faccessat(w->dir_fd, conflict_marked, F_OK, 0) == 0;
 }
 
-void accept_conflicts_begin(struct accept *a)
+int accept_conflicts_begin(struct accept *a)
 {
-	char next[64];
+	AUTO_CLOSE int dir = beneath_dir(a->w->dir_fd, conflict_marked, O_RDONLY);
+	AUTO_FREE struct dir_reader *reader = calloc(1, sizeof(*reader));
+	const struct dir_entry *e;
+	int r = 0;
 
+	if (!reader)
+		return -ENOMEM;
 	(void)tree_remove(a->w->dir_fd, a->w->dir_fd, conflict_open);
 	/* Keep files with markers: they are accepted, so no accept would write them
 	 * again. */
-	do
-		(void)snprintf(next, sizeof(next), "%s/%zu", conflict_marked,
-			       ++a->n_marked);
-	while (faccessat(a->w->dir_fd, next, F_OK, 0) == 0);
-	a->n_marked--;
+	for (reader->fd = dir; dir >= 0 && (r = dir_next(reader, &e)) > 0;) {
+		const size_t n = strtoul(e->name, NULL, 10);
+
+		a->n_marked = n > a->n_marked ? n : a->n_marked;
+	}
+	a->n_marked_before = a->n_marked;
+	return r;
+}
+
+void accept_conflicts_undo(struct accept *a)
+{
+	AUTO_CLOSE int dir = beneath_dir(a->w->dir_fd, conflict_marked, O_RDONLY);
+	char name[32];
+
+	/* One more, of which only some files could be written. */
+	for (size_t i = a->n_marked + 1; dir >= 0 && i > a->n_marked_before; i--) {
+		(void)snprintf(name, sizeof(name), "%zu", i);
+		(void)tree_remove(dir, dir, name);
+	}
+	/* Unless earlier accepts kept some. */
+	(void)unlinkat(a->w->dir_fd, conflict_marked, AT_REMOVEDIR);
 }
 
 /* Write <work>/conflicts/<number>/<what>/<name of the file>, or below <work>/marked. */
@@ -161,7 +182,7 @@ static int conflict_keep(struct accept *a, bool markers, const char *path,
 
 	(void)snprintf(below, sizeof(below), "%s/%zu/%s",
 		       markers ? conflict_marked : conflict_open,
-		       a->result->n_conflicts + 1 + (markers ? a->n_marked : 0), what);
+		       (markers ? a->n_marked : a->result->n_conflicts) + 1, what);
 	dir = beneath_make_dirs(a->w->dir_fd, below, 0700);
 	if (dir < 0)
 		return dir;
@@ -210,5 +231,6 @@ int accept_conflict_add(struct accept *a, const char *path, const struct accept_
 				   path);
 	}
 	more[result->n_conflicts++] = c;
+	a->n_marked += markers;
 	return 0;
 }

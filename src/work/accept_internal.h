@@ -27,8 +27,9 @@ struct accept {
 	bool last;        /* only what must be planned last */
 	bool any_last;    /* there is such a change */
 	char staging_name[ID_LEN + 16];
-	size_t n_marked; /* conflicts that earlier accepts kept with markers */
-	uid_t uid;       /* of new files */
+	size_t n_marked;        /* conflicts that are kept with markers */
+	size_t n_marked_before; /* by earlier accepts */
+	uid_t uid;              /* of new files */
 	gid_t gid;
 };
 
@@ -183,8 +184,10 @@ int accept_merge(struct accept *a, const struct change *c, const struct patch *h
 		 const struct change_at *yours, const struct change_at *theirs,
 		 struct accept_merge *ret, struct warren_error *err);
 void accept_merge_done(struct accept_merge *m);
-/* Remove the files of undecided conflicts that the last accept kept. */
-void accept_conflicts_begin(struct accept *a);
+/* Remove the files of undecided conflicts that the last accept kept. 0 or -errno. */
+int accept_conflicts_begin(struct accept *a);
+/* Remove what this accept kept with markers: nothing was accepted. */
+void accept_conflicts_undo(struct accept *a);
 /* Record a conflict, and keep both versions. */
 int accept_conflict_add(struct accept *a, const char *path, const struct accept_merge *m,
 			struct warren_error *err);

@@ -384,6 +384,45 @@ def versions_of_files_with_markers_stay_until_the_work_is_removed():
 
 @test
 @needs_root
+def versions_of_files_with_markers_are_only_those_that_were_accepted():
+    names = [f"{d}/x" for d in "abcd"]
+    with project() as p:
+        for name in names:
+            p.put(name, LINES)
+        p.put("a/x", b"1\0\n")
+        p.put("z/x", LINES)
+        p.git()
+        change = "for f in b c d z; do sed -i s/^5$/five/ $f/x; done; printf '2\\0\\n' >a/x"
+        wid, other = p.work(change), p.work(change)
+        p.put("a/x", b"3\0\n")
+        for name in names[1:]:
+            p.put(name, LINES.replace(b"\n5\n", b"\n5.0 in %s\n" % name.encode()))
+        said = []
+        for words in (["a/x", "b/x"], ["a/x", "c/x"]):
+            found = json.loads(p.warren("accept", wid, "--json", "--conflicts", "markers", *words, status=1).stdout)
+            eq([c["path"] for c in found["conflicts"]], words, "the first one cannot have markers")
+            said += found["conflicts"][1:]
+        marked = f"{p.top}/state/works/{wid}/marked"
+        subprocess.run(["mount", "--bind", f"{p.path}/z", f"{p.path}/z"], check=True)
+        try:
+            for work in (wid, other):
+                q = p.warren("accept", work, "--conflicts", "markers", "d/x", "z/x", status=125)
+                ok(b"another filesystem" in q.stderr, q)
+        finally:
+            subprocess.run(["umount", f"{p.path}/z"], check=True)
+        eq(p.get("d/x"), LINES.replace(b"\n5\n", b"\n5.0 in d/x\n"), "nothing was accepted")
+        eq(sorted(os.listdir(marked)), ["1", "2"], "those that were accepted stay")
+        for c in said:
+            with open(c["yours"], "rb") as f:
+                ok(b"5.0 in %s\n" % c["path"].encode() in f.read(), c)
+        p.warren("accept", wid, "--conflicts", "theirs")
+        ok(wid in p.works(), "a control: it keeps them")
+        p.warren("reject", other)
+        eq(p.works(), [wid], "this one keeps nothing")
+
+
+@test
+@needs_root
 def commands_that_are_suggested_name_the_same_paths():
     names = ["plain.log", "with blank.log", "it's.log", "new\nline.log", "\xff\xe4.log".encode("latin-1"), "-dash.log"]
     with project() as p:
