@@ -720,6 +720,18 @@ def commits_are_accepted_as_a_branch():
 
 @test
 @needs_root
+def an_editor_that_cannot_be_run_is_named():
+    with project() as p:
+        wid = three_hunks(p)
+        p.env["EDITOR"] = "/nonexistent/editor --wait"
+        seen = keys(p, wid, "eq")
+        ok(b"'/nonexistent/editor --wait' could not be run" in seen, seen)
+        p.env["EDITOR"] = "true"
+        ok(b"could not be run" not in keys(p, wid, "eq"), "a control")
+
+
+@test
+@needs_root
 def repositories_are_accepted_as_a_whole_or_not_at_all():
     git = "git -c safe.directory='*'"
     make = f"{git} init -qb main; {git} add .; {git} commit -q --allow-empty -m one; echo x >.git/hooks/pre-push"

@@ -27,7 +27,7 @@ static void pager_restore(const struct sigaction was[ARRAY_SIZE(pager_signals)])
 		(void)sigaction(pager_signals[i], &was[i], NULL);
 }
 
-/* In the child: run @command, a line for the shell, with @path as its argument. */
+/* In the child: run @command, a line for the shell, with @path as "$1". */
 static void pager_exec(const char *command, const char *path, int in)
 {
 	sigset_t none;
@@ -105,20 +105,21 @@ int pager_show(const struct buf *out, struct warren_error *err)
 int pager_edit(const char *path, struct warren_error *err)
 {
 	struct sigaction was[ARRAY_SIZE(pager_signals)];
-	AUTO_BUF struct buf command = BUF_INIT(1 << 16);
+	AUTO_BUF struct buf editor = BUF_INIT(1 << 16), command = BUF_INIT(1 << 17);
 	int r;
 	pid_t pid;
 
-	editor_command(&command);
+	editor_command(&editor);
+	buf_add(&command, editor.data, editor.len);
 	buf_puts(&command, " \"$1\"");
-	if (command.failed)
+	if (editor.failed || command.failed)
 		return error_set(err, E2BIG, "the command of the editor is too long");
 	pager_ignore(was);
 	pid = fork();
 	if (pid == 0)
 		pager_exec(command.data, path, -1);
 	r = pid < 0 ? error_errno(err, errno, "start the editor")
-		    : pager_wait(pid, command.data, err);
+		    : pager_wait(pid, editor.data, err);
 	pager_restore(was);
 	if (r > 0)
 		return error_set(err, ECANCELED, "the editor failed (exit status %d)", r);
