@@ -28,6 +28,7 @@
 #define FILES_LIST_MAX ((size_t)256 << 20)
 #define FILES_KEPT     4096 /* paths of each kind */
 #define FILES_NAMES    5    /* in a message */
+#define FILES_NAME_MAX 150  /* bytes of each */
 #define FILES_SIDES    64   /* a merge and its parents; git has a similar limit */
 
 #define FILES_SUBMODULE 0160000u
@@ -345,7 +346,8 @@ static int commit_file_refuse(char *const *paths, const char *why,
 	struct buf names AUTO_BUF = BUF_INIT(1 << 14);
 
 	for (size_t i = 0; i < n && i < FILES_NAMES; i++)
-		buf_printf(&names, "%s'%s'", i > 0 ? ", " : "", paths[i]);
+		buf_printf(&names, "%s'%.*s%s'", i > 0 ? ", " : "", FILES_NAME_MAX,
+			   paths[i], strlen(paths[i]) > FILES_NAME_MAX ? "..." : "");
 	if (n > FILES_NAMES)
 		buf_printf(&names, " and %zu more", n - FILES_NAMES);
 	return error_set(err, EPERM, "%s: %s", why, names.data ? names.data : "");

@@ -732,6 +732,21 @@ def an_editor_that_cannot_be_run_is_named():
 
 @test
 @needs_root
+def files_with_long_paths_are_named_in_a_refusal():
+    git = "git -c safe.directory='*'"
+    long = "/".join(["d" * 200] * 6)
+    for directory in (long, "short"):
+        with project() as p:
+            p.put("a", b"1\n")
+            p.git()
+            wid = p.work(f"mkdir -p {directory}; echo >{directory}/.gitmodules; {git} add -A; {git} commit -qm two")
+            q = p.warren("accept", wid, "--as-commits", status=125)
+            named = f"'{long[:150]}...'" if directory is long else "'short/.gitmodules'"
+            ok(q.stderr.rstrip().endswith(named.encode()), q)
+
+
+@test
+@needs_root
 def repositories_are_accepted_as_a_whole_or_not_at_all():
     git = "git -c safe.directory='*'"
     make = f"{git} init -qb main; {git} add .; {git} commit -q --allow-empty -m one; echo x >.git/hooks/pre-push"
