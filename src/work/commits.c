@@ -530,7 +530,7 @@ static int commits_update(struct commits *c, struct warren_error *err)
 	if (asprintf(&ref, "refs/heads/%s", c->result.branch) < 0)
 		return error_errno(err, ENOMEM, "update a branch");
 	r = commits_git(c, kind, &type, err);
-	if (r == -ETIMEDOUT)
+	if (r < 0 && r != -EPROTO) /* git could not even look */
 		return r;
 	if (r < 0 || strcmp(type, "commit") != 0)
 		return error_set(err, EBADMSG, "the HEAD of the sandbox is not a commit");
