@@ -31,7 +31,8 @@ static const struct {
 	const char *name, *reason;
 } change_guards[] = {
 	{ GUARD_GIT, "git",
-	  "git executes such files, or reads its configuration from them" },
+	  "git executes such files or reads its configuration from them, or they are "
+	  "other files in its directory" },
 	{ GUARD_SETID, "set-id", "the program would run as the owner of the file" },
 	{ GUARD_DEVICE, "device",
 	  "devices, named pipes, sockets and Warren's own files (.warren-*) are never accepted" },

@@ -12,7 +12,8 @@
  *
  * Two kinds of directories are listed as one change with .tree set: those that .gitignore
  * ignores, and git's own (except for files in them that git executes or reads its
- * configuration from, and files that were moved to an ignored directory from elsewhere).
+ * configuration from, files that git does not know, and files that were moved to an
+ * ignored directory from elsewhere).
  * CHANGES_EXPAND lists their files instead.
  */
 #ifndef WORK_CHANGES_H

@@ -78,7 +78,10 @@ bool guard_link_out(const char *path, const char *target);
 
 /* Does @name make a directory part of another repository, wherever it is? */
 bool guard_is_git_link(const char *name);
-/* In a git directory: does git execute the file, or read its configuration from it? */
+/*
+ * In a git directory: does git execute the file, or read its configuration from it, or is
+ * it none that git knows?
+ */
 bool guard_git_notable(const char *path_in_git);
 /*
  * Could the file, or link, be executed, or be a part of a program in a language that is

@@ -34,10 +34,14 @@ enum guard_verdict {
 	GUARD_ACTS,  /* git executes it, or reads from it what it executes or where it is
 		      */
 	GUARD_REFS,  /* it says which commits there are; they can be taken as a branch */
-	GUARD_QUIET, /* it has no effect alone */
+	GUARD_QUIET, /* git's own, and has no effect alone */
+	GUARD_OTHER, /* git does not know it; it may be the only copy of something */
 };
 
-/* Paths in a git directory; "/" at the end: all that is below. The first match counts. */
+/*
+ * Paths in a git directory; "/" at the end: all that is below, and "*": all that begins
+ * so. The first match counts.
+ */
 static const struct {
 	const char *path;
 	enum guard_verdict verdict;
@@ -62,8 +66,41 @@ static const struct {
 	{ "logs/", GUARD_QUIET, "where references were; only shown" },
 	{ "index", GUARD_QUIET, "contents of the next commit; shown by 'git status'" },
 	{ "objects/", GUARD_QUIET, "contents, by their sums" },
-	{ "info/exclude", GUARD_QUIET, "patterns" },
-	/* config.bak, description, COMMIT_EDITMSG, ...: git does not read it. */
+	{ "info/", GUARD_QUIET, "patterns, and lists of references" },
+	{ "index.*", GUARD_QUIET, "an index that is being written" },
+	{ "next-index-*", GUARD_QUIET, "the same" },
+	{ "sharedindex.*", GUARD_QUIET, "a part of the index" },
+	{ "shallow*", GUARD_QUIET, "where the history ends" },
+	{ "packed-refs.*", GUARD_QUIET, "packed-refs that is being written" },
+	{ "HEAD.*", GUARD_QUIET, "HEAD that is being written" },
+	{ "config*", GUARD_QUIET, "configuration that is being written, and old one" },
+	{ "description", GUARD_QUIET, "shown by gitweb" },
+	{ "branches/", GUARD_QUIET, "remotes, in the format of long ago" },
+	{ "remotes/", GUARD_QUIET, "the same" },
+	{ "gc.*", GUARD_QUIET, "git gc" },
+	{ "fsmonitor--daemon*", GUARD_QUIET, "the watcher of files" },
+	{ "lost-found/", GUARD_QUIET, "git fsck" },
+	{ "rr-cache/", GUARD_QUIET, "resolved conflicts" },
+	{ "rebase-*", GUARD_QUIET, "a rebase or git am that is not finished" },
+	{ "sequencer/", GUARD_QUIET, "the same of cherry-pick and revert" },
+	{ "COMMIT_EDITMSG*", GUARD_QUIET, "texts for the editor" },
+	{ ".COMMIT_EDITMSG*", GUARD_QUIET, "" },
+	{ "EDIT_DESCRIPTION", GUARD_QUIET, "" },
+	{ "TAG_EDITMSG", GUARD_QUIET, "" },
+	{ "SQUASH_MSG", GUARD_QUIET, "" },
+	{ "NOTES_*", GUARD_QUIET, "" },
+	{ "ADD_EDIT.patch", GUARD_QUIET, "" },
+	{ "addp-hunk-edit.diff", GUARD_QUIET, "" },
+	{ "MERGE_*", GUARD_QUIET, "a merge, rebase, ... that is not finished" },
+	{ "AUTO_MERGE", GUARD_QUIET, "" },
+	{ "CHERRY_PICK_HEAD", GUARD_QUIET, "" },
+	{ "REVERT_HEAD", GUARD_QUIET, "" },
+	{ "REBASE_HEAD", GUARD_QUIET, "" },
+	{ "BISECT_*", GUARD_QUIET, "" },
+	{ "lfs/cache/", GUARD_QUIET, "locks that git-lfs asked for" },
+	{ "lfs/tmp/", GUARD_QUIET, "downloads of git-lfs" },
+	{ "lfs/incomplete/", GUARD_QUIET, "the same" },
+	{ "lfs/logs/", GUARD_QUIET, "errors of git-lfs" },
 };
 
 /* The repositories of submodules and worktrees, which may be in each other. */
@@ -77,22 +114,36 @@ static bool guard_matches(const char *path, const char *pattern)
 {
 	size_t n = strlen(pattern);
 
+	if (pattern[n - 1] == '*')
+		return strncasecmp(path, pattern, n - 1) == 0;
 	return pattern[n - 1] == '/' ? strncasecmp(path, pattern, n) == 0
 				     : strcasecmp(path, pattern) == 0;
+}
+
+/* Is it a directory of the list, which alone is nothing? */
+static bool guard_is_dir(const char *path, const char *pattern)
+{
+	size_t n = strlen(path);
+
+	return strlen(pattern) == n + 1 && pattern[n] == '/' &&
+	       strncasecmp(path, pattern, n) == 0;
 }
 
 static enum guard_verdict guard_judge_one(const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(guard_git_files); i++)
+		if (guard_is_dir(path, guard_git_files[i].path))
+			return GUARD_QUIET;
+	for (size_t i = 0; i < ARRAY_SIZE(guard_git_files); i++)
 		if (guard_matches(path, guard_git_files[i].path))
 			return guard_git_files[i].verdict;
-	return GUARD_QUIET;
+	return GUARD_OTHER;
 }
 
 static enum guard_verdict guard_judge(const char *path)
 {
 	const char *sample = strrchr(path, '.'), *at = path;
-	enum guard_verdict verdict;
+	enum guard_verdict verdict, all = GUARD_OTHER;
 
 	/* An example of a hook is not executed under this name. */
 	if (sample && strcmp(sample, ".sample") == 0)
@@ -102,15 +153,18 @@ static enum guard_verdict guard_judge(const char *path)
 	/* The name of the nested repository may have any number of parts. */
 	while ((at = strchr(at, '/')) != NULL) {
 		verdict = guard_judge_one(++at);
-		if (verdict != GUARD_QUIET)
+		if (verdict == GUARD_ACTS || verdict == GUARD_REFS)
 			return verdict;
+		all = verdict == GUARD_QUIET ? verdict : all;
 	}
-	return GUARD_QUIET;
+	return all;
 }
 
 bool guard_git_notable(const char *path)
 {
-	return guard_judge(path) == GUARD_ACTS;
+	enum guard_verdict verdict = guard_judge(path);
+
+	return verdict == GUARD_ACTS || verdict == GUARD_OTHER;
 }
 
 bool guard_git_refs(const char *path)

@@ -272,7 +272,7 @@ static void words_npx(struct words *s)
 static int words_name(struct words *s, char *word)
 {
 	size_t assigned = words_assigns(word);
-	bool relative = word[0] != '/' && strchr(word, '/');
+	bool relative = word[0] != '/' && strchr(word, '/'), known;
 
 	if (assigned)
 		return words_assign(s, word, assigned);
@@ -299,8 +299,8 @@ static int words_name(struct words *s, char *word)
 	s->inside =
 		s->kind != WORDS_WRAPPER && !(s->optioned && s->kind == WORDS_PROGRAM);
 	s->optioned = false;
-	if (s->kind == WORDS_RUNNER || (s->lost && relative) ||
-	    !words_note(s, word, false))
+	known = words_note(s, word, false);
+	if (s->kind == WORDS_RUNNER || (s->lost && relative) || !known)
 		words_unclear(s);
 	return 0;
 }

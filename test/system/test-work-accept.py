@@ -472,6 +472,37 @@ def hidden_files_do_not_look_deleted_if_the_index_is_split():
                 eq([x for x in tags.splitlines() if x[:1] != b"H"], [b"S .env", b"S d/secret.p12"])
 
 
+OPERATIONS = """git branch -m main; git config user.name a; git config user.email a@b; export GIT_EDITOR=true
+git checkout -qb feat; echo 2 >b; git add b; git commit -q; git tag -am x v1; git notes add -m n; git stash -q || :; echo 3 >b; git stash -q
+git checkout -q main; echo 4 >b; git add b; git commit -qm four; git merge -q feat || git merge --abort; git cherry-pick feat || :
+git rebase -q feat || git rebase --abort; git revert --no-edit HEAD; git bisect start HEAD HEAD~1; git bisect reset -q; git rerere
+git format-patch -q -1 --stdout >x; git reset -q --hard HEAD~; git am -q x; git worktree add -q wt; git worktree remove wt; git fsck --lost-found
+git branch --edit-description; git sparse-checkout set --no-cone '/*'; git sparse-checkout disable; git gc -q; git config --unset user.name"""
+
+
+@test
+@needs_root
+def files_that_git_does_not_know_are_not_lost():
+    with project() as p:
+        for name in ("data", "notes"):
+            p.put(name, f"{name} of the user\n".encode())
+        p.put(".gitignore", b"/data\n")
+        p.git()
+        wid = p.work("mkdir -p .git/annex/objects/K .git/backup; mv data .git/annex/objects/K/; ln -s .git/annex/objects/K/data data;"
+                     "mv notes .git/backup/; mkdir -p .git/lfs/objects/ab; echo big >.git/lfs/objects/ab/cd; git branch -q b")
+        out = p.warren("accept", "--ignored", wid)
+        ok(b"--allow git" in out.stderr, f"{out}")
+        eq(p.get("notes"), b"notes of the user\n", "not removed without its new place")
+        eq(p.warren("work", "--resume", wid, "--", "cat", ".git/annex/objects/K/data").stdout, b"data of the user\n", "nor lost")
+        p.warren("accept", "--ignored", "--allow", "git", "--allow", "link", wid)
+        eq([p.get(x) for x in ("data", ".git/backup/notes", ".git/lfs/objects/ab/cd")], [b"data of the user\n", b"notes of the user\n", b"big\n"])
+        ok(not os.path.exists(f"{p.path}/notes"), "moved")
+        # Control: what git itself writes is no such file.
+        wid = p.work(f"set +e; ({OPERATIONS}) >log 2>&1; cp .git/config .git/config.old; git checkout -qf main")
+        listed = p.warren("diff", "--name-only", wid).stdout.decode().split("\n")
+        eq([x for x in listed if x.startswith(".git/")], [".git/config", ".git/config.worktree"], f"{listed}")
+
+
 def mounted(p, kind, where, *options):
     subprocess.run(["mount", "-t", kind, *options, where], check=True)
     return lambda: subprocess.run(["umount", "-l", where], check=True)

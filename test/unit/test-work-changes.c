@@ -75,19 +75,19 @@ TEST(files_that_were_moved_to_an_ignored_or_guarded_place_are_renamed)
 	begin();
 	shell("cd p && mkdir d .git && echo 'build\n*.log' >.gitignore && echo 1 >a && "
 	      "echo 22 >b && echo 333 >d/c && echo 4444 >e && echo 55555 >f && "
-	      "mkdir -p .git/hooks && echo 666666 >g && echo 7777777 >h");
+	      "mkdir -p .git/hooks .git/objects && echo 666666 >g && echo 7777777 >h");
 	w = start();
 	inside(w,
 	       "mkdir -p build/deep two/build; mv a build/deep; mv b b.log; mv d two/build; "
 	       "echo x >build/x; cp e build; mv e e2; rm f; mv g .git/hooks/pre-commit; "
-	       "mv h .git/h");
+	       "mv h .git/objects/h");
 	STREQ(list(w, 0),
 	      "R# .git/hooks/pre-commit<g|Ri b.log<b|Ai* build|Ri build/deep/a<a|"
 	      "R e2<e|D f|D h|Ri two/build/d/c<d/c|");
 	EQ(changes_list(w, 0, &c, &err), 0);
 	EQ(c.v[2].n_files, 2);
 	STREQ(list(w, CHANGES_EXPAND),
-	      "A# .git/h|R# .git/hooks/pre-commit<g|Ri b.log<b|Ri build/deep/a<a|Ai build/e|"
+	      "R# .git/hooks/pre-commit<g|A# .git/objects/h|Ri b.log<b|Ri build/deep/a<a|Ai build/e|"
 	      "Ai build/x|R e2<e|D f|D h|Ri two/build/d/c<d/c|");
 	end();
 }

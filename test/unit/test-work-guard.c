@@ -39,6 +39,14 @@ static const struct {
 	{ "info/exclude", false, false },
 	{ "description", false, false },
 	{ "objects/ab/cd", false, false },
+	{ "index.stash.5.lock", false, false },
+	{ "COMMIT_EDITMSG", false, false },
+	{ "rebase-merge/done", false, false },
+	{ "lfs/cache/locks", false, false },
+	/* git does not know them. */
+	{ "backup/notes", true, false },
+	{ "notes.txt", true, false },
+	{ "annex/journal/x", true, false },
 };
 
 static const struct change *find_change(const struct changes *c, const char *path)
