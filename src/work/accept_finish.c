@@ -59,6 +59,10 @@ static int finish_known(struct work *w, const struct ops *ops)
 	int r = commit_release_links(w, staging, ops);
 	bool any = r > 0;
 
+	/* All of them before others are added, which have to be sorted again. */
+	for (size_t i = 0; i < ops->n; i++)
+		if (ops->v[i].kind == OP_PUT || ops->v[i].kind == OP_REMOVE)
+			any |= known_forget_sum(w, ops->v[i].path);
 	for (size_t i = 0; r >= 0 && i < ops->n; i++) {
 		const struct op *op = &ops->v[i];
 		bool is_new = op->kind == OP_PUT || op->kind == OP_MKDIR;

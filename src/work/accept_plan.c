@@ -74,8 +74,9 @@ static void plan_expect(const struct plan *p, struct op *op)
 	op->old = op_file_of(&p->yours.st);
 	/* The ctime of a directory is that of its last entry, too. */
 	op->old_ctime_ns = S_ISDIR(p->yours.st.st_mode) ? 0 : stat_ctime_ns(&p->yours.st);
+	/* If the file was replaced with the same contents, its other names may differ. */
 	op->clean = S_ISDIR(p->yours.st.st_mode) ||
-		    !known_touched(p->a->w, op->path, &p->yours.st);
+		    !known_written(p->a->w, op->path, &p->yours.st);
 }
 
 /* Create the directory of @path with the mode @mode. */

@@ -164,6 +164,24 @@ static int base_copy(struct work *w, int base, const struct change *c)
 				 false);
 }
 
+/*
+ * To tell files that the user changes from those that are only touched. Ignored files
+ * are left out here as well: those that tools create would take the most time.
+ */
+static int base_keep_sums(struct work *w, const struct changes *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < c->n; i++) {
+		const struct change *v = &c->v[i];
+
+		if (!v->tree && (!v->ignored || v->from) && v->old_mode &&
+		    !S_ISDIR(v->old_mode))
+			r = known_note_sum(w, v->from ? v->from : v->path);
+	}
+	return r < 0 ? r : known_note_save(w);
+}
+
 int base_keep(struct work *w, struct warren_error *err)
 {
 	AUTO_CHANGES struct changes c = { 0 };
@@ -178,6 +196,9 @@ int base_keep(struct work *w, struct warren_error *err)
 	r = known_note_save(w);
 	if (r < 0)
 		return error_errno(err, -r, "keep the modes of work '%s'", w->id);
+	r = base_keep_sums(w, &c);
+	if (r < 0)
+		return error_errno(err, -r, "keep the sums of work '%s'", w->id);
 	base = beneath_make_dirs(w->dir_fd, "base", 0700);
 	if (base < 0)
 		return error_errno(err, -base, "create '%s/base'", w->dir);

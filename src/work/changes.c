@@ -174,6 +174,7 @@ static int change_old_open(struct work *w, int lower, const struct change *c,
 	const char *path = c->from ? c->from : c->path;
 	struct change_at at = { .dir = -1 };
 	int r = change_at_open(lower, path, &at);
+	const uint64_t ctime_ns = r < 0 ? 0 : stat_ctime_ns(&at.st);
 
 	if (r == 0)
 		r = change_side_read(&at, ret);
@@ -181,6 +182,7 @@ static int change_old_open(struct work *w, int lower, const struct change *c,
 	if (r == 0 && w->mode == WORK_OVERLAY)
 		ret->touched =
 			fstatat(at.dir, at.name, &at.st, AT_SYMLINK_NOFOLLOW) < 0 ||
+			stat_ctime_ns(&at.st) != ctime_ns ||
 			known_touched(w, path, &at.st);
 	close_p(&at.dir);
 	return r;

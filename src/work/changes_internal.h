@@ -145,9 +145,12 @@ void base_names_free(struct base_names *b);
 
 /*
  * Has the user changed the file since the work started? @st is the status of the file in
- * the lower directory.
+ * the lower directory. Not if it has the same contents and mode again, as far as it is
+ * known which those were.
  */
 bool known_touched(struct work *w, const char *path, const struct stat *st);
+/* Has the user written or replaced the file since then, maybe with the same contents? */
+bool known_written(struct work *w, const char *path, const struct stat *st);
 /* The file at @path was written by an accept. known_save() stores that. */
 int known_add(struct work *w, const char *path, const struct stat *st);
 /* An accept removed another name of the file. */
@@ -163,7 +166,14 @@ mode_t known_mode(struct work *w, const char *path, const struct stat *st);
  * changes does so if the work is locked. known_note_save() stores that.
  */
 int known_note(struct work *w, const char *path, const struct stat *st);
+/* Remember the contents, too, of a file or link that the user has not written. */
+int known_note_sum(struct work *w, const char *path);
 int known_note_save(struct work *w);
+/*
+ * An accept removed or replaced the file: what it was says nothing about later ones.
+ * Returns whether known_save() has to store that.
+ */
+bool known_forget_sum(struct work *w, const char *path);
 /* Forget files that the sandbox has no earlier version of (earlier.h). */
 int known_keep_earlier(struct work *w);
 void known_free(struct work_known *k);

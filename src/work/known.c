@@ -9,6 +9,12 @@
  * of a file, the ctime that its other names have changes as well; so that is kept for the
  * inode, as "/<inode>".
  *
+ * The user may have touched a file, or written the same contents again, as git does that
+ * changes branches and comes back. So when the sandbox has ended, the sums of the files
+ * that it changed are kept with their modes, unless the user had written them already:
+ * then it is not known what they were. What a commit has is no proof, because the file
+ * may have been another one at the start, and a filter may have converted it.
+ *
  * Modes are kept, too: that of a file or directory when it was last known to be unchanged
  * by the user. It is what both sides' changes of the mode are compared with. The ctime of
  * a directory says nothing about its mode, because it changes with the entries.
@@ -18,7 +24,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/parse.h"
+#include "work/accept.h"
 #include "work/changes_internal.h"
 #include "work/earlier.h"
 #include "work/files_internal.h"
@@ -30,12 +38,14 @@ struct known_file {
 	char *path;
 	uint64_t ino, ctime_ns, size, mode; /* mode 0: not known */
 	size_t order;                       /* in which it was added */
+	char sum[ACCEPT_SUM_SIZE];          /* of its contents; "": not known */
 };
 
 struct work_known {
 	struct known_file *v; /* sorted by path, up to @n_sorted */
 	size_t n, n_sorted, cap;
 	struct work_known *notes; /* see known_note(); NULL: none */
+	size_t summed;            /* bytes: see known_note_sum() */
 };
 
 static int known_compare(const void *a, const void *b)
@@ -83,14 +93,14 @@ static int known_append(struct work_known *k, const char *path,
 	copy = strdup(path);
 	if (!copy)
 		return -ENOMEM;
-	k->v[k->n] = (struct known_file){ copy, v[0], v[1], v[2], v[3], k->n };
+	k->v[k->n] = (struct known_file){ copy, v[0], v[1], v[2], v[3], k->n, "" };
 	k->n++;
 	return 0;
 }
 
 /*
- * Lines are "<ino>,<ctime>,<size>,<mode> <path>", without the mode in older works; a
- * damaged file is as good as none.
+ * Lines are "<ino>,<ctime>,<size>,<mode>,<sum> <path>", without the sum if it is not
+ * known, and without the mode in older works; a damaged file is as good as none.
  */
 static int known_parse(struct work_known *k, char *text, size_t n)
 {
@@ -112,6 +122,8 @@ static int known_parse(struct work_known *k, char *text, size_t n)
 		r = known_append(k, path, v);
 		if (r < 0)
 			return r;
+		if (key && hex_is(key, SHA256_DIGITS))
+			(void)memcpy(k->v[k->n - 1].sum, key, SHA256_DIGITS);
 	}
 	return r;
 }
@@ -190,13 +202,14 @@ int known_save(struct work *w)
 		return -ENOMEM;
 	known_sort(k);
 	for (size_t i = 0; i < k->n; i++) {
-		char key[96];
+		char key[96 + ACCEPT_SUM_SIZE];
 
-		(void)snprintf(key, sizeof(key), "%llu,%llu,%llu,%llu",
+		(void)snprintf(key, sizeof(key), "%llu,%llu,%llu,%llu%s%s",
 			       (unsigned long long)k->v[i].ino,
 			       (unsigned long long)k->v[i].ctime_ns,
 			       (unsigned long long)k->v[i].size,
-			       (unsigned long long)k->v[i].mode);
+			       (unsigned long long)k->v[i].mode,
+			       k->v[i].sum[0] ? "," : "", k->v[i].sum);
 		record_line(&b, key, k->v[i].path);
 	}
 	return b.failed ? -ENOMEM
@@ -231,6 +244,16 @@ static const struct known_file *known_find(struct work *w, const char *path)
 		return NULL;
 	known_sort(k);
 	return bsearch(&key, k->v, k->n, sizeof(*k->v), known_compare);
+}
+
+bool known_forget_sum(struct work *w, const char *path)
+{
+	const struct known_file *f = known_find(w, path);
+
+	if (!f || !f->sum[0])
+		return false;
+	w->known->v[f - w->known->v].sum[0] = '\0';
+	return true;
 }
 
 static bool known_is(const struct known_file *f, const struct stat *st)
@@ -283,11 +306,56 @@ static bool known_differs(struct work *w, const char *path, const struct stat *s
 	       ((copy.st.st_mode ^ now.st.st_mode) & 07777);
 }
 
-bool known_touched(struct work *w, const char *path, const struct stat *st)
+bool known_written(struct work *w, const char *path, const struct stat *st)
 {
 	if (w->mode == WORK_COPY)
 		return known_differs(w, path, st);
 	return known_is_newer(w, path, st) && !known_has(w, path, st);
+}
+
+/* Get the sum of the project's file or link, if it still has the status @st. */
+static int known_read_sum(struct work *w, const char *path, const struct stat *st,
+			  char ret[ACCEPT_SUM_SIZE])
+{
+	const struct known_file is = { .ino = st->st_ino,
+				       .ctime_ns = stat_ctime_ns(st),
+				       .size = (uint64_t)st->st_size };
+	AUTO_CHANGE_SIDE struct change_side s = { 0 };
+	struct change_at at = { .dir = -1 };
+	struct stat after;
+	int r;
+
+	if ((!S_ISREG(st->st_mode) && !S_ISLNK(st->st_mode)) ||
+	    (uint64_t)st->st_size > TEXT_MAX)
+		return -EFBIG;
+	r = change_at_open(w->project_fd, path, &at);
+	if (r == 0 && (!known_is(&is, &at.st) || at.st.st_mode != st->st_mode))
+		r = -ESTALE;
+	r = r < 0 ? r : change_side_read(&at, &s);
+	if (r == 0 && (fstatat(at.dir, at.name, &after, AT_SYMLINK_NOFOLLOW) < 0 ||
+		       !known_is(&is, &after) || s.large || s.text.len != is.size))
+		r = -ESTALE;
+	close_p(&at.dir);
+	if (r == 0)
+		accept_sum(&s, ret);
+	return r;
+}
+
+/* Does a file that the user has written have the contents that it had before? */
+static bool known_same(struct work *w, const char *path, const struct stat *st)
+{
+	const struct known_file *f = known_find(w, path);
+	char sum[ACCEPT_SUM_SIZE];
+
+	return f && f->sum[0] && f->size == (uint64_t)st->st_size &&
+	       f->mode == st->st_mode && known_read_sum(w, path, st, sum) == 0 &&
+	       strcmp(f->sum, sum) == 0;
+}
+
+bool known_touched(struct work *w, const char *path, const struct stat *st)
+{
+	return known_written(w, path, st) &&
+	       (w->mode == WORK_COPY || !known_same(w, path, st));
 }
 
 mode_t known_mode(struct work *w, const char *path, const struct stat *st)
@@ -319,6 +387,36 @@ int known_note(struct work *w, const char *path, const struct stat *st)
 	return k->notes ? known_append_stat(k->notes, path, st) : -ENOMEM;
 }
 
+/* Of one search for sums, so that the end of a work takes no longer than a second. */
+#define KNOWN_SUMMED_MAX ((size_t)128 << 20)
+
+int known_note_sum(struct work *w, const char *path)
+{
+	struct work_known *k = known_load(w);
+	const struct known_file *f;
+	struct stat st;
+	char sum[ACCEPT_SUM_SIZE];
+	int r;
+
+	if (!k)
+		return -ENOMEM;
+	if (w->mode == WORK_COPY || beneath_stat(w->project_fd, path, &st) < 0 ||
+	    known_written(w, path, &st))
+		return 0;
+	f = known_find(w, path);
+	if ((f && f->sum[0] && known_is(f, &st) && f->mode == st.st_mode) ||
+	    (uint64_t)st.st_size > KNOWN_SUMMED_MAX - k->summed ||
+	    known_read_sum(w, path, &st, sum) < 0)
+		return 0;
+	k->summed += (size_t)st.st_size;
+	if (!k->notes)
+		k->notes = calloc(1, sizeof(*k->notes));
+	r = k->notes ? known_append_stat(k->notes, path, &st) : -ENOMEM;
+	if (r == 0)
+		(void)memcpy(k->notes->v[k->notes->n - 1].sum, sum, sizeof(sum));
+	return r;
+}
+
 int known_note_save(struct work *w)
 {
 	struct work_known *k = known_load(w);
@@ -333,7 +431,10 @@ int known_note_save(struct work *w)
 		r = known_append(k, f->path,
 				 (uint64_t[KNOWN_NUMBERS]){ f->ino, f->ctime_ns, f->size,
 							    f->mode });
+		if (r == 0)
+			(void)memcpy(k->v[k->n - 1].sum, f->sum, sizeof(f->sum));
 	}
+	k->summed = 0;
 	known_free(notes);
 	return r < 0 ? r : known_save(w);
 }

@@ -12,7 +12,7 @@
  *	repositories  directories of the project that have one (hide.h)
  *	copy/      mode WORK_COPY: the copy of the project, which is then the lower layer
  *	base/      contents of files before the sandbox changed them (base.h)
- *	known      files that an accept wrote, and modes of others (known.c)
+ *	known      files that an accept wrote, modes and sums of others (known.c)
  *	earlier    paths that the sandbox had changed when it was resumed (earlier.h)
  *	reached    exists if files in writes/upper may have another mode now (reach.h)
  *	edited/    files for the sandbox or the copy, moved when an accept is complete

@@ -175,6 +175,33 @@ def a_file_that_is_edited_before_the_user_sees_it_is_merged():
 
 @test
 @needs_root
+def files_that_git_writes_again_are_not_changes_of_the_user():
+    """Branches are changed while a work waits for a decision; only what is different afterwards was changed."""
+    for edit, conflicts in ((None, []), ("bin", ["bin"]), ("d/x", ["d/x"])):
+        with project() as p:
+            p.put("bin", b"1\0")
+            p.put("d/x", b"1\n")
+            p.put("text", LINES)
+            p.git()
+            p.sh("git checkout -qb other; echo 2 >>bin; rm -r d; echo 61 >>text; git commit -qam other; git checkout -q -")
+            wid = p.work("echo 3 >>bin; rm -r d; sed -i s/^5$/five/ text")
+            time.sleep(0.05)
+            p.sh("git checkout -q other; git checkout -q -")
+            if edit:
+                p.put(edit, b"2\0" if edit == "bin" else b"2\n")
+            shown = p.warren("diff", "--stat", wid).stdout
+            eq(shown.count(b"you changed it, too"), len(conflicts), shown)
+            eq([c["path"] for c in json.loads(p.warren("diff", "--json", wid).stdout)["changes"] if c["changed_by_user"]], conflicts)
+            q = p.warren("accept", wid, status=1 if edit else 0)
+            if edit:
+                ok(f"conflict: {edit}".encode() in q.stdout + q.stderr, f"{q}")
+                eq(p.get(edit)[:1], b"2")
+            else:
+                eq((p.get("bin"), os.path.exists(f"{p.path}/d"), b"five\n" in p.get("text")), (b"1\x003\n", False, True))
+
+
+@test
+@needs_root
 def new_files_do_not_need_a_process_each():
     """To know whether the user has removed a file, or the sandbox added it, the commit is read once."""
     started = {}
