@@ -15,6 +15,7 @@
  */
 #define NAMED_FILES    "//f" /* files that are directly in it */
 #define NAMED_PROGRAMS "//p" /* of these, links and files that can be executed */
+#define NAMED_ITSELF   "//i" /* nothing in it; but it may not become a link */
 
 /* A file of configuration, which is read once. */
 struct named_file {

@@ -97,6 +97,16 @@ static void named_pop(char *path, size_t *n)
 	path[*n] = '\0';
 }
 
+/* In "DIR/..", a link in the place of DIR would lead elsewhere. */
+static void named_note_parent_of(struct named_search *s, const char *dir)
+{
+	const char *only = s->only;
+
+	s->only = NAMED_ITSELF;
+	named_note(s, dir);
+	s->only = only;
+}
+
 /* Note @done with @rest after it, whose ".." are not resolved with links. */
 static void named_note_rest(struct named_search *s, const char *done, const char *rest)
 {
@@ -108,6 +118,7 @@ static void named_note_rest(struct named_search *s, const char *done, const char
 		size_t size = strcspn(rest, "/");
 
 		if (size == 2 && rest[0] == '.' && rest[1] == '.') {
+			named_note_parent_of(s, path);
 			named_pop(path, &n);
 		} else if (size > 0 && !(size == 1 && rest[0] == '.')) {
 			if (n + 1 + size >= sizeof(path))
@@ -201,6 +212,7 @@ static void named_trace(struct named_search *s, const char *path)
 		if (size == 0 || (size == 1 && part[0] == '.'))
 			continue;
 		if (size == 2 && part[0] == '.' && part[1] == '.') {
+			named_note_parent_of(s, done);
 			named_pop(done, &n);
 			continue;
 		}
