@@ -196,8 +196,8 @@ static bool search_project_has(const struct changes_walk *k, bool dir)
 static bool search_is_ref(const struct changes_walk *k)
 {
 	return guard_git_refs(k->path + k->git_at) ||
-	       (strcmp(k->path, ".git/logs/HEAD") == 0 &&
-		work_commits_were_detached(k->w));
+	       (strncmp(k->path, ".git/", 5) == 0 && work_commits_is_log(k->path + 5) &&
+		work_commits_were_detached(k->w, k->path + 5));
 }
 
 /* Is the file one of a repository that is neither listed nor counted? */

@@ -53,8 +53,10 @@ struct work_commits_left {
 
 int work_commits_left(struct work *w, struct work_commits_left *ret,
 		      struct warren_error *err) MUST_CHECK;
-/* Did the sandbox leave a detached HEAD? Its commits may be in no branch. */
-bool work_commits_were_detached(struct work *w);
+/* Is it the reflog of HEAD, or of the HEAD of a linked worktree? */
+bool work_commits_is_log(const char *path_in_git);
+/* Does it say that the sandbox left a detached HEAD? Its commits may be in no branch. */
+bool work_commits_were_detached(struct work *w, const char *log);
 /* Write the names of the others, and how to get them from the work @id. */
 void work_commits_left_text(const struct work_commits_left *l, const char *id,
 			    struct buf *out);

@@ -427,12 +427,12 @@ static int left_stash(struct left *l, struct warren_error *err)
 /* ------------------------------------------------------------------- detached HEAD */
 
 /* Find the lines of the reflog that the sandbox added. */
-static const char *left_log_new(int project, const char *text)
+static const char *left_log_new(int project, const char *path, const char *text)
 {
 	AUTO_FREE char *mine = NULL;
 	size_t n = 0, ignored;
 
-	(void)work_file_read_at(project, "logs/HEAD", LEFT_TEXT_MAX, &mine, &ignored);
+	(void)work_file_read_at(project, path, LEFT_TEXT_MAX, &mine, &ignored);
 	while (mine && text[n] && text[n] == mine[n])
 		n++;
 	while (n > 0 && text[n - 1] != '\n')
@@ -487,17 +487,26 @@ static int left_log_ids(struct left *l, char *const *ids, struct warren_error *e
 	return r;
 }
 
-static int left_log(struct left *l, struct warren_error *err)
+bool work_commits_is_log(const char *path)
+{
+	const char *in = left_starts(path, "worktrees/") ? strchr(path + 10, '/') : NULL;
+
+	return strcmp(in ? in + 1 : path, "logs/HEAD") == 0;
+}
+
+/* Of the reflog of a worktree; others are of no interest. */
+static int left_log(struct left *l, const char *path, struct warren_error *err)
 {
 	AUTO_FREE char *text = NULL;
 	char **ids = NULL, id[65];
 	const char *at;
 	size_t n = 0;
-	int r = left_read(l, "logs/HEAD", LEFT_TEXT_MAX, &text, err);
+	int r = work_commits_is_log(path) ? left_read(l, path, LEFT_TEXT_MAX, &text, err)
+					  : 0;
 
 	if (r <= 0)
 		return r;
-	at = left_log_new(l->project, text);
+	at = left_log_new(l->project, path, text);
 	r = 0;
 	while (r == 0 && n <= LEFT_LOG && left_log_next(&at, id)) {
 		if (strv_has(ids, id))
@@ -515,7 +524,7 @@ static int left_log(struct left *l, struct warren_error *err)
 	return r;
 }
 
-bool work_commits_were_detached(struct work *w)
+bool work_commits_were_detached(struct work *w, const char *path)
 {
 	AUTO_CLOSE int root = changes_upper(w),
 		       upper = root < 0 ? root : beneath_dir(root, ".git", O_PATH),
@@ -528,11 +537,11 @@ bool work_commits_were_detached(struct work *w)
 	size_t n;
 	int r = upper < 0 || project < 0
 			? -ENOENT
-			: work_file_read_at(upper, "logs/HEAD", LEFT_TEXT_MAX, &text, &n);
+			: work_file_read_at(upper, path, LEFT_TEXT_MAX, &text, &n);
 
 	if (r < 0)
 		return !left_is_missing(r);
-	at = left_log_new(project, text);
+	at = left_log_new(project, path, text);
 	return left_log_next(&at, id);
 }
 
@@ -569,7 +578,9 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 		r = left_reftable(&l, err);
 	/* If references have new commits, those of the reflog may be among them. */
 	if (r == 0 && !found.any)
-		r = left_log(&l, err);
+		r = left_log(&l, "logs/HEAD", err);
+	if (r == 0 && !found.any)
+		r = left_dir(&l, "worktrees", 0, left_log, err);
 	free(l.head);
 	free(l.packed);
 	free(l.packed_text);

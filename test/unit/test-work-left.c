@@ -175,6 +175,9 @@ TEST(commits_of_submodules_are_named)
 
 TEST(commits_that_no_branch_has_are_named)
 {
+	/* The path of its repository is that of the project, which is elsewhere here. */
+	static const char worktree[] = GIT "worktree add -q --detach wt && "
+					   "echo gitdir: ../.git/worktrees/wt >wt/.git";
 	static const char left_head[] =
 		GIT "checkout -q --detach; " GIT "commit -q --allow-empty -m two; " GIT
 		    "checkout -q main";
@@ -194,11 +197,16 @@ TEST(commits_that_no_branch_has_are_named)
 			"rebase -q --force-rebase HEAD~",
 		    true, "");
 	expect_left(left_head, false, "no branch: ");
+	expect_left_in(worktree, "cd wt; " GIT "checkout -q HEAD", false, "");
+	expect_left_in(worktree,
+		       "cd wt; " GIT "commit -q --allow-empty -m two; " GIT
+		       "checkout -q HEAD~",
+		       false, "no branch: ");
 
 	/* Once it is accepted, nothing is left. */
 	w = prepare("fix");
 	inside(w, "set -e; %s", left_head);
-	OK(work_commits_were_detached(w));
+	OK(work_commits_were_detached(w, "logs/HEAD"));
 	EQ(work_commits_left(w, &left, &err), 0);
 	EQ(strv_len(left.others), 1);
 	inside(w, GIT "checkout -q %.12s", left.others[0]);
