@@ -5,7 +5,8 @@ prefix       ?= /usr/local
 PREFIX       ?= $(prefix)
 DESTDIR      ?=
 MESON_FLAGS  ?=
-JOBS         ?= 2
+# Tests also wait: with one more than there are processors, these have less idle time.
+JOBS         ?= $(shell expr $$(nproc) + 1)
 TESTS        ?=
 RETRIES      ?= 0
 FUZZ_SECONDS ?= 20
@@ -30,7 +31,7 @@ demo: deps ## build the program, and show what sandboxes can do
 	@ninja -C $(BUILD) warren
 	@WARREN=$(abspath $(BUILD))/warren tools/run/demo
 
-test: ## build, and run every test (TESTS='name...' JOBS=2 RETRIES=0)
+test: ## build, and run every test (TESTS='name...' JOBS=N RETRIES=0)
 	@tools/run/install-deps build test
 	@$(MAKE) --no-print-directory all
 	@tools/run/run-tests --build $(BUILD) --jobs $(JOBS) --retries $(RETRIES) $(TESTS)
