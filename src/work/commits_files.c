@@ -98,7 +98,7 @@ static int commit_file_next(const char **at, const char *end,
 /* Add a path, unless there are very many. */
 static int commit_file_add(char ***list, const char *path)
 {
-	return strv_has(*list, path) || strv_len(*list) >= FILES_KEPT
+	return strv_len(*list) >= FILES_KEPT || strv_has(*list, path)
 		       ? 0
 		       : strv_add(list, path);
 }

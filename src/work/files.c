@@ -171,7 +171,8 @@ int work_file_replace(int dir, const char *name, const void *data, size_t n, boo
 int dir_next(struct dir_reader *r, const struct dir_entry **ret)
 {
 	for (;;) {
-		const struct dir_entry *e;
+		struct dir_entry *e;
+		struct stat st;
 
 		if (r->at >= r->n) {
 			r->n = syscall(SYS_getdents64, r->fd, r->room, sizeof(r->room));
@@ -179,11 +180,15 @@ int dir_next(struct dir_reader *r, const struct dir_entry **ret)
 			if (r->n <= 0)
 				return r->n < 0 ? -errno : 0;
 		}
-		e = (const void *)(r->room + r->at);
+		e = (void *)(r->room + r->at);
 		r->at += e->size;
 		if (e->name[0] == '.' &&
 		    (!e->name[1] || (e->name[1] == '.' && !e->name[2])))
 			continue;
+		/* Not every file system keeps the type in its directories. */
+		if (e->type == DT_UNKNOWN &&
+		    fstatat(r->fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			e->type = (uint8_t)IFTODT(st.st_mode);
 		*ret = e;
 		return 1;
 	}

@@ -57,7 +57,7 @@ struct dir_entry {
 	uint64_t ino;
 	int64_t off;
 	uint16_t size;
-	uint8_t type; /* DT_* */
+	uint8_t type; /* DT_*; DT_UNKNOWN: it is gone */
 	char name[];
 };
 

@@ -114,20 +114,14 @@ static void places_entry(const struct places_walk *w, const char *dir,
 {
 	char path[PATH_MAX];
 	bool objects = places_is_objects(w, dir);
-	struct stat st;
-	unsigned type = e->type;
 
 	if (snprintf(path, sizeof(path), "%s/%s", dir, e->name) >= PATH_MAX)
 		return;
-	if (type == DT_UNKNOWN && lstat(path, &st) == 0)
-		type = S_ISLNK(st.st_mode)   ? DT_LNK
-		       : S_ISDIR(st.st_mode) ? DT_DIR
-					     : DT_REG;
-	if (type == DT_LNK)
+	if (e->type == DT_LNK)
 		places_link(w, path);
-	else if (type == DT_DIR && w->git && !objects && places_is_repository(path))
+	else if (e->type == DT_DIR && w->git && !objects && places_is_repository(path))
 		places_repository(w->s, path, path);
-	else if (type == DT_DIR && (!objects || strcmp(e->name, "info") == 0))
+	else if (e->type == DT_DIR && (!objects || strcmp(e->name, "info") == 0))
 		places_walk(w, path);
 }
 
@@ -182,7 +176,7 @@ static void places_programs(struct named_search *s, const char *dir)
 		return;
 	reader->fd = fd;
 	for (; left > 0 && dir_next(reader, &e) > 0; left--) {
-		ssize_t n = e->type == DT_LNK || e->type == DT_UNKNOWN
+		ssize_t n = e->type == DT_LNK
 				    ? readlinkat(fd, e->name, target, sizeof(target))
 				    : -1;
 

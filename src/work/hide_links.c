@@ -78,7 +78,7 @@ static int links_entry(struct hide_links *l, int dir, const struct dir_entry *e,
 		       const char *above, unsigned depth)
 {
 	AUTO_FREE char *path = NULL;
-	bool is_dir = e->type == DT_DIR || e->type == DT_UNKNOWN;
+	bool is_dir = e->type == DT_DIR;
 
 	if (!is_dir && (e->type != DT_REG || !links_has_inode(l, e->ino)))
 		return 0;

@@ -220,7 +220,7 @@ static int hide_git_files(struct hide_search *s, bool urls)
 		return hide_closed(s, fd);
 	reader->fd = fd;
 	while (r >= 0 && (r = dir_next(reader, &e)) > 0) {
-		if ((e->type != DT_REG && e->type != DT_UNKNOWN) ||
+		if (e->type != DT_REG ||
 		    fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode))
 			continue;
@@ -304,7 +304,7 @@ static int hide_git_logs(struct hide_search *s, const struct dir_entry *e)
 {
 	if (e->type == DT_DIR)
 		return hide_each(s, hide_git_logs);
-	return e->type == DT_REG || e->type == DT_UNKNOWN ? hide_git_log(s) : 0;
+	return e->type == DT_REG ? hide_git_log(s) : 0;
 }
 
 /* Is it a git directory? A submodule may have the name of one of git's directories. */
@@ -499,11 +499,7 @@ static int hide_read(struct hide_search *s, int fd, struct buf *files, size_t *r
 	reader->n = reader->at = 0;
 	while ((r = dir_next(reader, &e)) > 0) {
 		bool is_dir = e->type == DT_DIR;
-		struct stat st;
 
-		if (e->type == DT_UNKNOWN)
-			is_dir = fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-				 S_ISDIR(st.st_mode);
 		if (!is_dir && !hide_may_match(s, e->name) &&
 		    strcmp(e->name, HIDE_HEAD) != 0)
 			continue;

@@ -191,9 +191,7 @@ static int shared_dir(struct hide_shared *s, const char *path)
 	mode = hide_open_up(to);
 	reader->fd = from;
 	while ((r = dir_next(reader, &e)) > 0) {
-		r = e->type == DT_REG || e->type == DT_UNKNOWN
-			    ? shared_file(s, path, from, to, e->name)
-			    : 0;
+		r = e->type == DT_REG ? shared_file(s, path, from, to, e->name) : 0;
 		left |= r == -EFBIG;
 		if (r < 0 && r != -EFBIG && r != -ENOENT && r != -EMEDIUMTYPE)
 			break;
