@@ -54,17 +54,26 @@ void buf_puts(struct buf *b, const char *s)
 
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
-	char text[1024];
+	char text[1024], *p;
 	va_list ap;
 	int n;
 
 	va_start(ap, fmt);
 	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (n < 0 || (size_t)n >= sizeof(text))
-		b->failed = true;
-	else
+	if (n >= 0 && (size_t)n < sizeof(text)) {
 		buf_add(b, text, (size_t)n);
+		return;
+	}
+	p = n < 0 ? NULL : buf_reserve(b, (size_t)n);
+	if (!p) {
+		b->failed = true;
+		return;
+	}
+	va_start(ap, fmt);
+	(void)vsnprintf(p, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	b->len += (size_t)n;
 }
 
 void buf_done(struct buf *b)

@@ -105,13 +105,25 @@ TEST(formatted_text_is_appended)
 /* The text is not truncated, because a truncated text would be wrong. */
 TEST(a_print_that_does_not_fit_fails)
 {
-	AUTO_BUF struct buf b = BUF_INIT(1 << 20);
+	static const size_t sizes[] = { 1022, 1023, 1024, 4999 };
 	static char word[5000];
 
-	(void)memset(word, 'x', sizeof(word) - 1);
-	buf_printf(&b, "%s", word);
-	OK(b.failed || b.len == sizeof(word) - 1);
-	EQ(b.len % (sizeof(word) - 1), 0);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(sizes); i++) {
+		size_t n = sizes[i / 2];
+		bool fits = i % 2;
+		AUTO_BUF struct buf b = BUF_INIT(n + 2 - !fits);
+
+		(void)memset(word, 'x', n);
+		word[n] = '\0';
+		buf_printf(&b, "%s-", word);
+		buf_puts(&b, "!");
+		EQ(b.failed, !fits);
+		if (!fits)
+			continue;
+		EQ(b.len, n + 2);
+		OK(strncmp(b.data, word, n) == 0);
+		STREQ(b.data + n, "-!");
+	}
 }
 
 TEST(space_can_be_reserved)
