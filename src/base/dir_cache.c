@@ -93,8 +93,10 @@ static void cache_parse(struct dir_cache *c, size_t size)
 	struct cache_reader r = { .at = c->text, .end = c->text + size };
 	size_t room = 0;
 
-	if (strcmp(cache_text(&r), CACHE_VERSION) != 0 ||
-	    strcmp(cache_text(&r), c->header) != 0)
+	bool known = strcmp(cache_text(&r), CACHE_VERSION) == 0;
+	const char *header = cache_text(&r);
+
+	if (!known || (c->header && strcmp(header, c->header) != 0))
 		return;
 	while (!r.failed && r.at < r.end && c->n < CACHE_DIRS) {
 		struct dir_known k = cache_entry(&r);
@@ -231,9 +233,10 @@ void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,
 
 	if (!c->path)
 		return;
-	/* Without a stamp, it is not found again. */
-	if (!cache_is_recent(c, st))
-		cache_stamp(st, e.stamp);
+	/* Without times, it is not found again. */
+	cache_stamp(st, e.stamp);
+	if (cache_is_recent(c, st))
+		(void)memset(e.stamp + 1, 0, 4 * sizeof(e.stamp[0]));
 	buf_add(&c->out, path, strlen(path) + 1);
 	buf_add(&c->out, &e, sizeof(e));
 	cache_put_names(&c->out, files);
@@ -259,23 +262,50 @@ static int cache_open_new(int at, const char *name)
 	return TAKE_FD(fd);
 }
 
-void dir_cache_save(struct dir_cache *c, int at)
+bool dir_cache_save(struct dir_cache *c, int at)
 {
 	AUTO_FREE char *name = NULL;
 	AUTO_CLOSE int fd = -1;
 
-	if (!c->path || !c->changed || c->out.failed)
-		return;
+	if (!c->path || c->out.failed)
+		return false;
+	if (!c->changed)
+		return true;
 	if (asprintf(&name, "%s.new", c->path) < 0) {
 		name = NULL;
-		return;
+		return false;
 	}
 	fd = cache_open_new(at, name);
 	if (fd < 0)
+		return false;
+	if (fd_write_all(fd, c->out.data, c->out.len) == 0 &&
+	    renameat(at, name, at, c->path) == 0)
+		return true;
+	(void)unlinkat(at, name, 0);
+	return false;
+}
+
+void dir_cache_read(struct dir_cache *c, int at, const char *path)
+{
+	AUTO_CLOSE int fd = openat(at, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+	ssize_t n;
+
+	*c = (struct dir_cache){ .out = BUF_INIT(0) };
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > CACHE_MAX)
 		return;
-	if (fd_write_all(fd, c->out.data, c->out.len) < 0 ||
-	    renameat(at, name, at, c->path) < 0)
-		(void)unlinkat(at, name, 0);
+	c->text = malloc((size_t)st.st_size + 1);
+	n = c->text ? fd_read_all(fd, c->text, (size_t)st.st_size) : 0;
+	if (n > 0)
+		cache_parse(c, (size_t)n);
+}
+
+bool dir_cache_inode(struct dir_cache *c, const char *path, uint64_t *ret)
+{
+	const struct dir_known *k = c->n > 0 ? cache_search(c, path) : NULL;
+
+	*ret = k ? k->stamp[0] : 0;
+	return k;
 }
 
 void dir_cache_done(struct dir_cache *c)

@@ -61,8 +61,15 @@ void dir_cache_keep(struct dir_cache *c, const struct dir_known *k);
 /* Add a directory that was read to the next contents. */
 void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,
 		   struct dir_names files, struct dir_names dirs);
-/* Write the file if something changed; failures only make the next scan slower. */
-void dir_cache_save(struct dir_cache *c, int at);
+/*
+ * Write the file if something changed. false: it is not known whether the file has what
+ * was found; that only makes the next scan slower.
+ */
+bool dir_cache_save(struct dir_cache *c, int at);
+/* Read a file with any rules, only to ask for inodes. */
+void dir_cache_read(struct dir_cache *c, int at, const char *path);
+/* The inode that the directory had; false: it was not there. */
+bool dir_cache_inode(struct dir_cache *c, const char *path, uint64_t *ret);
 void dir_cache_done(struct dir_cache *c);
 
 /* For each name of a list: struct dir_names @list, const char *@name. */

@@ -19,6 +19,7 @@
 #include "work/changes_internal.h"
 #include "work/earlier.h"
 #include "work/files_internal.h"
+#include "work/moved.h"
 #include "work/work_internal.h"
 
 /* Remove copies in @dir, the directory at @path, of files without an earlier version. */
@@ -83,6 +84,9 @@ int base_renew(struct work *w, struct warren_error *err)
 		return error_errno(
 			err, -r, "note which files work '%s' has changed so far", w->id);
 	w->since_ns = since_ns;
+	r = moved_begin(w, err);
+	if (r < 0)
+		return r;
 	free(w->since_head);
 	w->since_head = TAKE_PTR(head);
 	base_names_free(w->names);

@@ -183,4 +183,15 @@ static inline uint64_t stat_ctime_ns(const struct stat *st)
 	return (uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec;
 }
 
+/*
+ * Some filesystems keep times in units of one or two seconds: there, a file with the time
+ * @since_ns may have been changed after it. It rather counts as changed.
+ */
+static inline bool stat_is_newer(const struct stat *st, uint64_t since_ns)
+{
+	uint64_t margin = st->st_ctim.tv_nsec == 0 ? 2000000000U : 0;
+
+	return stat_ctime_ns(st) + margin > since_ns;
+}
+
 #endif /* WORK_CHANGES_INTERNAL_H */

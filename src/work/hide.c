@@ -18,6 +18,7 @@
 #include "work/files_internal.h"
 #include "work/git_named.h"
 #include "work/hide_internal.h"
+#include "work/moved.h"
 #include "work/work_internal.h"
 
 #define HIDE_REPOSITORIES      "repositories"
@@ -276,6 +277,7 @@ static int hide_find(const struct work *w, const char *const *patterns,
 	AUTO_CLOSE int works = works_dir(false, NULL, err);
 	struct sha256 sum = SHA256_INIT;
 	char digits[SHA256_DIGITS + 1], name[sizeof(HIDE_MEMORY) + SHA256_DIGITS];
+	bool remembered;
 	int r;
 
 	if (works < 0)
@@ -283,7 +285,9 @@ static int hide_find(const struct work *w, const char *const *patterns,
 	sha256_text(&sum, w->project);
 	sha256_end(&sum, digits);
 	(void)snprintf(name, sizeof(name), HIDE_MEMORY "%.32s", digits);
-	r = hide_search(w->project_fd, patterns, works, name, h, err);
+	r = hide_search(w->project_fd, patterns, works, name, h, &remembered, err);
+	if (r == 0 && remembered)
+		moved_keep(w, works, name);
 	if (r == 0)
 		hide_forget_old(works);
 	return r;

@@ -14,10 +14,11 @@
 /*
  * Find the files that are hidden (h->paths), and git's configuration files (h->cleaned),
  * of which some may need no change. Unsorted. The file @name in the directory @memory
- * remembers directories for the next search; NULL: none.
+ * remembers directories for the next search; NULL: none. *@ret_remembered: it has all
+ * now.
  */
 int hide_search(int project, const char *const *patterns, int memory, const char *name,
-		struct work_hidden *h, struct warren_error *err);
+		struct work_hidden *h, bool *ret_remembered, struct warren_error *err);
 /* Read patterns; 0 or -errno. */
 int hide_parse(struct gitignore *g, const char *const *patterns);
 int hide_add(char ***list, size_t *n, const char *path);

@@ -588,15 +588,14 @@ static void hide_rules(const char *const *patterns, struct buf *rules)
 }
 
 static int hide_walk(struct hide_search *s, int memory, const char *name,
-		     const char *rules)
+		     const char *rules, bool *ret_remembered)
 {
 	int r;
 
 	dir_cache_load(&s->cache, memory, dir_cache_trusts(s->project) ? name : NULL,
 		       rules);
 	r = hide_dir(s);
-	if (r == 0)
-		dir_cache_save(&s->cache, memory);
+	*ret_remembered = r == 0 && dir_cache_save(&s->cache, memory);
 	dir_cache_done(&s->cache);
 	return r;
 }
@@ -627,7 +626,7 @@ static void hide_say_deep(const struct hide_search *s, int why, struct warren_er
 }
 
 int hide_search(int project, const char *const *patterns, int memory, const char *name,
-		struct work_hidden *h, struct warren_error *err)
+		struct work_hidden *h, bool *ret_remembered, struct warren_error *err)
 {
 	AUTO_FREE struct hide_search *s = calloc(1, sizeof(*s));
 	AUTO_BUF struct buf rules = BUF_INIT(SIZE_MAX);
@@ -654,7 +653,7 @@ int hide_search(int project, const char *const *patterns, int memory, const char
 	r = r < 0 ? r : hide_parse(&s->asked, patterns);
 	hide_names_note(&s->names, &s->defaults);
 	hide_names_note(&s->names, &s->asked);
-	r = r < 0 ? r : hide_walk(s, memory, name, rules.data);
+	r = r < 0 ? r : hide_walk(s, memory, name, rules.data, ret_remembered);
 	if (r == 0 && s->work == 0)
 		r = -E2BIG;
 	if (r == -E2BIG && s->work == 0)

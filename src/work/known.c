@@ -5,9 +5,10 @@
  * A file with a ctime before the start (or before a resume: earlier.h) has not changed,
  * if the clocks of both filesystems are the same: the clock of a remote one may be late.
  * Files that an accept wrote are newer; so their inode, ctime and size are kept in
- * <work>/known. The sandbox cannot set a ctime. If an accept replaces or removes one name
- * of a file, the ctime that its other names have changes as well; so that is kept for the
- * inode, as "/<inode>".
+ * <work>/known. The sandbox cannot set a ctime. If the user moves a directory, the files
+ * in it keep theirs, so the directories are compared, too (moved.h). If an accept
+ * replaces or removes one name of a file, the ctime that its other names have changes as
+ * well; so that is kept for the inode, as "/<inode>".
  *
  * The user may have touched a file, or written the same contents again, as git does that
  * changes branches and comes back. So when the sandbox has ended, the sums of the files
@@ -30,6 +31,7 @@
 #include "work/changes_internal.h"
 #include "work/earlier.h"
 #include "work/files_internal.h"
+#include "work/moved.h"
 #include "work/record.h"
 
 #define KNOWN_SIZE_MAX ((size_t)512 << 20)
@@ -273,17 +275,9 @@ static bool known_has(struct work *w, const char *path, const struct stat *st)
 	return !S_ISDIR(st->st_mode) && known_is(known_find(w, inode), st);
 }
 
-/*
- * Some filesystems keep times in units of one or two seconds: there, a file with the time
- * of the start may have been changed after it. It rather counts as changed.
- */
-#define KNOWN_COARSE_NS ((uint64_t)2000000000)
-
 static bool known_is_newer(struct work *w, const char *path, const struct stat *st)
 {
-	uint64_t margin = st->st_ctim.tv_nsec == 0 ? KNOWN_COARSE_NS : 0;
-
-	return stat_ctime_ns(st) + margin > earlier_since(w, path);
+	return stat_is_newer(st, earlier_since(w, path)) || moved_has(w, path);
 }
 
 /* The lower directory is a copy: compare it with the project. */

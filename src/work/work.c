@@ -20,6 +20,7 @@
 #include "work/commits_internal.h"
 #include "work/earlier.h"
 #include "work/files_internal.h"
+#include "work/moved.h"
 #include "work/reach.h"
 #include "work/record.h"
 #include "work/work_internal.h"
@@ -484,6 +485,7 @@ struct work *work_close(struct work *w)
 	known_free(w->known);
 	base_names_free(w->names);
 	earlier_free(w->earlier);
+	moved_free(w->moved);
 	work_record_done((struct work_record *)w);
 	free(w);
 	return NULL;

@@ -95,6 +95,7 @@ struct work {
 	int lock_fd;
 	struct work_known *known;     /* private (known.c) */
 	struct work_earlier *earlier; /* private (earlier.c) */
+	struct work_moved *moved;     /* private (moved.c) */
 	struct base_names *names;     /* private (base_names.c) */
 	pid_t before;                 /* private (base_begin.c) */
 };

@@ -499,6 +499,58 @@ def hidden_files_do_not_look_deleted_if_the_index_is_split():
                 eq([x for x in tags.splitlines() if x[:1] != b"H"], [b"S .env", b"S d/secret.p12"])
 
 
+# What the sandbox does, what the user does then, and the file of the user that must stay as it is.
+MOVES = [
+    ("rm -r d", "mv mine d/new", "d/new/a"),
+    ("rm -r d; mkdir d; echo n >d/n", "mv mine d/new", "d/new/a"),
+    ("mkdir -p lib/new; echo agent >lib/new/a", "mv mine lib/new", "lib/new/a"),
+    ("mkdir docs; echo agent >docs/a", "mv ../outside docs", "docs/a"),
+    ("echo agent >>d/sub/a", "mv d old; mv e d", "d/sub/a"),
+    ("rm d/sub/a", "mv d old; mv e d", "d/sub/a"),
+    ("rm -r d/sub", "mv d old; mv e d", "d/sub/extra"),
+    ("rm -r d", "mv d/sub old; mv mine d/sub", "d/sub/a"),
+    ("mv d d2; mkdir d", "rm -r d/sub; mv mine d/sub", "d/sub/a"),
+]
+
+
+def tree(p):
+    for name, text in (("d/x", b"1\n"), ("d/sub/a", b"1\n"), ("d/sub/bin", b"\0001"), ("lib/x", b"1\n"), ("e/sub/a", b"of the user\n"),
+                       ("e/sub/extra", b"of the user\n"), ("mine/a", b"of the user\n"), ("../outside/a", b"of the user\n")):
+        p.put(name, text)
+
+
+@test
+@needs_root
+def files_in_directories_that_the_user_moved_are_not_lost():
+    for mode in ("overlay", "copy"):
+        for inside, move, name in MOVES:
+            for resumed in (False, True) if mode == "overlay" else (False,):
+                with project() as p:
+                    tree(p)
+                    p.sh("git init -q; git add d lib; git commit -qm one")
+                    p.warren("work", "-q", "--no-setup", "--name", "w", "--mode", mode, p.path, "--", "sh", "-ec", inside)
+                    p.sh(f"sleep 0.02; {move}")
+                    if resumed:
+                        p.warren("work", "-q", "--no-setup", "--resume", "w", "--", "true")
+                    subprocess.run([WARREN, "accept", "w"], env=p.env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+                    ok(os.path.exists(f"{p.path}/{name}") and p.get(name) == b"of the user\n", f"{mode} {resumed}: {inside}; {move}: {name}")
+
+
+@test
+@needs_root
+def directories_in_which_the_user_only_works_were_not_moved():
+    for move in ("true", "echo new >d/sub/new", "mv d/sub/y d/sub/z; rm d/sub/z", "mv d old; mv old d", "mkdir d/sub/n d/n"):
+        with project() as p:
+            tree(p)
+            p.put("d/sub/y", b"1\n")
+            p.sh("git init -q; git add d; git commit -qm one")
+            p.warren("work", "-q", "--no-setup", "--name", "w", p.path, "--", "sh", "-ec", "printf 2 >>d/sub/bin; rm d/sub/a; ln -s x d/sub/l")
+            p.sh(f"sleep 0.02; {move}")
+            out = p.warren("accept", "w").stdout
+            ok(out.startswith(b"3 changes accepted"), f"{move}: {out}")
+            eq((p.get("d/sub/bin"), os.path.exists(f"{p.path}/d/sub/a")), (b"\00012", False), move)
+
+
 OPERATIONS = """git branch -m main; git config user.name a; git config user.email a@b; export GIT_EDITOR=true
 git checkout -qb feat; echo 2 >b; git add b; git commit -q; git tag -am x v1; git notes add -m n; git stash -q || :; echo 3 >b; git stash -q
 git checkout -q main; echo 4 >b; git add b; git commit -qm four; git merge -q feat || git merge --abort; git cherry-pick feat || :

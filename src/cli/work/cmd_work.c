@@ -26,6 +26,7 @@
 #include "cli/work/work_run.h"
 #include "cli/work/work_signal.h"
 #include "work/base.h"
+#include "work/moved.h"
 
 struct work_job {
 	struct work_cli_options options;
@@ -202,6 +203,8 @@ static int work_job_create(struct work_job *job, struct warren_error *err)
 		r = work_job_paths(job, err);
 	if (r == 0)
 		r = work_job_hide(job, err);
+	if (r == 0)
+		r = moved_begin(job->work, err);
 	return r < 0 ? r : base_begin(job->work, err);
 }
 
