@@ -53,7 +53,7 @@ struct work_commits_left {
 
 int work_commits_left(struct work *w, struct work_commits_left *ret,
 		      struct warren_error *err) MUST_CHECK;
-/* Is it the reflog of HEAD, or of the HEAD of a linked worktree? */
+/* Is it the reflog of HEAD, also in a linked worktree or a submodule? */
 bool work_commits_is_log(const char *path_in_git);
 /* Does it say that the sandbox left a detached HEAD? Its commits may be in no branch. */
 bool work_commits_were_detached(struct work *w, const char *log);

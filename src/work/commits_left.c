@@ -32,6 +32,7 @@
 #define LEFT_ASKED    64 /* git is asked about so many references; others count as new */
 #define LEFT_NAMED    256
 #define LEFT_LOG      1024 /* commits in the reflog; if there are more, the work is kept */
+#define LEFT_LOG_TEXT "\tcheckout: moving from "
 
 /* A line of packed-refs, in which the blank after the id has become a NUL. */
 struct left_packed {
@@ -233,11 +234,11 @@ static int left_file(struct left *l, const char *name, struct warren_error *err)
 
 typedef int left_file_fn(struct left *l, const char *path, struct warren_error *err);
 
-/* Submodules have many objects, and the logs of their references. */
+/* Submodules have many objects. */
 static bool left_is_of_no_interest(const char *path, const char *name)
 {
-	return left_starts(path, "modules/") && !strstr(path, "/refs") &&
-	       (strcmp(name, "objects") == 0 || strcmp(name, "logs") == 0);
+	return strstr(path, "modules/") && !strstr(path, "/refs") &&
+	       strcmp(name, "objects") == 0;
 }
 
 /* Call a function for each file below a directory. */
@@ -274,66 +275,128 @@ static int left_dir(struct left *l, const char *path, int depth, left_file_fn *f
 
 /* --------------------------------------------------------------------- submodules */
 
-/* "modules/a/refs/heads/x", "modules/a/HEAD": the length of "modules/a"; 0: no such file.
+/*
+ * The length of the path of the submodule's repository that the file is in: the innermost
+ * one that the user has. 0: none; those that the sandbox made are not accepted anyway.
  */
-static size_t left_module(const char *path)
+static size_t left_module(const struct left *l, const char *path)
 {
-	const char *refs = strstr(path, "/refs/"), *slash = strrchr(path, '/');
+	char at[PATH_MAX];
+	struct stat st;
 
-	if (refs)
-		return (size_t)(refs - path);
-	return slash && strcmp(slash, "/HEAD") == 0 ? (size_t)(slash - path) : 0;
+	for (size_t n = strlen(path); n > 0 && n < sizeof(at); n--) {
+		if (path[n] != '/')
+			continue;
+		(void)snprintf(at, sizeof(at), "%.*s/objects", (int)n, path);
+		if (beneath_stat(l->project, at, &st) == 0 && S_ISDIR(st.st_mode))
+			return n;
+	}
+	return 0;
 }
 
-/*
- * Has the user's repository of the submodule no reference that leads to the commit? A
- * repository that the sandbox made for a new submodule is not accepted anyway.
- */
-static int left_module_is_new(struct left *l, const char *module, const char *id,
+/* Commits in a file of a submodule's repository. */
+struct left_ids {
+	const char **argv; /* of git: the first ones are LEFT_ARGS others */
+	size_t n;
+	bool more; /* than are asked for */
+};
+
+#define LEFT_ARGS 4
+
+static void left_ids_add(struct left_ids *i, const char *id)
+{
+	if (!git_is_id(id))
+		return;
+	if (i->n >= LEFT_LOG)
+		i->more = true;
+	else
+		i->argv[LEFT_ARGS + i->n++] = id;
+}
+
+/* Find the ids in @text, which is changed. @rest is the path in the repository. */
+static void left_module_ids(char *text, const char *rest, const char *mine,
+			    struct left_ids *ids)
+{
+	bool log = strcmp(rest, "logs/HEAD") == 0,
+	     stash = strcmp(rest, "logs/refs/stash") == 0;
+	char *line, *id;
+
+	while ((line = strsep(&text, "\n"))) {
+		id = log ? strstr(line, LEFT_LOG_TEXT) : line;
+		if (!id)
+			continue;
+		id += log ? strlen(LEFT_LOG_TEXT) : 0;
+		if (stash)
+			id += strcspn(id, " ") + (strchr(id, ' ') != NULL);
+		id[strcspn(id, " ")] = '\0';
+		/* One that the user's file has, too, is not new. */
+		if (!mine || !strstr(mine, id))
+			left_ids_add(ids, id);
+	}
+}
+
+/* Has the user's repository of the submodule no reference that leads to one of these? */
+static int left_module_is_new(struct left *l, const char *module, struct left_ids *ids,
 			      struct warren_error *err)
 {
+	static const char *const end[] = { "--not", "--all", "HEAD", NULL };
 	char dir[PATH_MAX + 32];
-	const char *const argv[] = { dir,     "rev-list", "-n",   "1", id,
-				     "--not", "--all",    "HEAD", NULL };
 	struct buf out AUTO_BUF = BUF_INIT(LEFT_TEXT_MAX);
-	const struct git_command c = { .argv = argv, .slow = true, .in = -1, .out = -1 };
-	struct stat st;
+	const struct git_command c = {
+		.argv = ids->argv, .slow = true, .in = -1, .out = -1
+	};
 	int r;
 
-	(void)snprintf(dir, sizeof(dir), "%s/HEAD", module);
-	if (beneath_stat(l->project, dir, &st) < 0)
+	if (ids->n == 0)
 		return 0;
-	if (++l->asked > LEFT_ASKED)
+	if (ids->more || ++l->asked > LEFT_ASKED)
 		return 1;
 	(void)snprintf(dir, sizeof(dir), "--git-dir=.git/%s", module);
+	ids->argv[0] = dir;
+	ids->argv[1] = "rev-list";
+	ids->argv[2] = "-n";
+	ids->argv[3] = "1";
+	(void)memcpy(ids->argv + LEFT_ARGS + ids->n, end, sizeof(end));
 	r = git_run(l->w, &c, &out, err);
+	/* -EPROTO: it does not have one of them. */
 	return r == -EPROTO ? 1 : r < 0 ? r : out.len > 0;
+}
+
+static bool left_module_has(const char *rest)
+{
+	static const char *const files[] = { "HEAD", "packed-refs", "logs/HEAD",
+					     "logs/refs/stash" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (strcmp(rest, files[i]) == 0)
+			return true;
+	return left_starts(rest, "refs/");
 }
 
 static int left_module_file(struct left *l, const char *path, struct warren_error *err)
 {
-	AUTO_FREE char *id = NULL, *mine = NULL, *module = NULL;
-	size_t n = left_module(path), ignored;
+	AUTO_FREE char *text = NULL, *mine = NULL, *module = NULL;
+	AUTO_FREE const char **argv = NULL;
+	struct left_ids ids = { 0 };
+	size_t n = strstr(path, "modules/") ? left_module(l, path) : 0, ignored;
 	int r;
 
-	if (n == 0)
+	if (n == 0 || !left_module_has(path + n + 1))
 		return 0;
 	if (++l->files > LEFT_FILES)
 		return left_unread(l, err);
-	r = left_read(l, path, 4096, &id, err);
+	r = left_read(l, path, LEFT_TEXT_MAX, &text, err);
 	if (r <= 0)
 		return r;
-	id[strcspn(id, "\n")] = '\0';
-	(void)work_file_read_at(l->project, path, 4096, &mine, &ignored);
-	if (mine)
-		mine[strcspn(mine, "\n")] = '\0';
+	(void)work_file_read_at(l->project, path, LEFT_TEXT_MAX, &mine, &ignored);
 	module = strndup(path, n);
-	if (!module)
+	ids.argv = argv = calloc(LEFT_ARGS + LEFT_LOG + 8, sizeof(*argv));
+	if (!module || !argv)
 		return error_errno(err, ENOMEM, "list the sandbox's submodules");
-	if (!git_is_id(id) || (mine && strcmp(id, mine) == 0) ||
-	    strv_has(l->ret->others, module) || strv_len(l->ret->others) >= LEFT_NAMED)
+	if (strv_has(l->ret->others, module) || strv_len(l->ret->others) >= LEFT_NAMED)
 		return 0;
-	r = left_module_is_new(l, module, id, err);
+	left_module_ids(text, path + n + 1, mine, &ids);
+	r = left_module_is_new(l, module, &ids, err);
 	return r > 0 ? left_add(l, module, err) : r;
 }
 
@@ -390,6 +453,26 @@ static int left_head(struct left *l, struct warren_error *err)
 	return 0;
 }
 
+/* What git puts away while it merges or rebases, and brings back at the end. */
+static int left_autostash(struct left *l, struct warren_error *err)
+{
+	static const char *const files[] = { "MERGE_AUTOSTASH", "rebase-merge/autostash",
+					     "rebase-apply/autostash" };
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(files); i++) {
+		AUTO_FREE char *id = NULL;
+
+		r = left_read(l, files[i], 4096, &id, err);
+		if (r <= 0)
+			continue;
+		id[strcspn(id, "\n")] = '\0';
+		if (git_is_id(id) && (r = left_is_new(l, id, err)) > 0)
+			r = left_add(l, id, err);
+	}
+	return r < 0 ? r : 0;
+}
+
 /* Warren cannot read this format, which also contains the reflog. */
 static int left_reftable(struct left *l, struct warren_error *err)
 {
@@ -443,10 +526,8 @@ static const char *left_log_new(int project, const char *path, const char *text)
 /* Get the next commit at which a detached HEAD was before a checkout. */
 static bool left_log_next(const char **at, char id[65])
 {
-	static const char text[] = "\tcheckout: moving from ";
-
-	while ((*at = strstr(*at, text)) != NULL) {
-		*at += sizeof(text) - 1;
+	while ((*at = strstr(*at, LEFT_LOG_TEXT)) != NULL) {
+		*at += strlen(LEFT_LOG_TEXT);
 		(void)snprintf(id, 65, "%.*s", (int)strcspn(*at, " \n"), *at);
 		if (git_is_id(id))
 			return true;
@@ -489,6 +570,16 @@ static int left_log_ids(struct left *l, char *const *ids, struct warren_error *e
 
 bool work_commits_is_log(const char *path)
 {
+	static const char log[] = "/logs/HEAD";
+	size_t n = strlen(path), size = sizeof(log) - 1;
+
+	return strcmp(path, log + 1) == 0 ||
+	       (n > size && strcmp(path + n - size, log) == 0);
+}
+
+/* Is it that of HEAD in the project, or in a linked worktree, and not in a submodule? */
+static bool left_is_log(const char *path)
+{
 	const char *in = left_starts(path, "worktrees/") ? strchr(path + 10, '/') : NULL;
 
 	return strcmp(in ? in + 1 : path, "logs/HEAD") == 0;
@@ -501,8 +592,7 @@ static int left_log(struct left *l, const char *path, struct warren_error *err)
 	char **ids = NULL, id[65];
 	const char *at;
 	size_t n = 0;
-	int r = work_commits_is_log(path) ? left_read(l, path, LEFT_TEXT_MAX, &text, err)
-					  : 0;
+	int r = left_is_log(path) ? left_read(l, path, LEFT_TEXT_MAX, &text, err) : 0;
 
 	if (r <= 0)
 		return r;
@@ -570,6 +660,10 @@ int work_commits_left(struct work *w, struct work_commits_left *ret,
 		r = left_dir(&l, "worktrees", 0, left_file, err);
 	if (r == 0)
 		r = left_dir(&l, "modules", 0, left_module_file, err);
+	if (r == 0)
+		r = left_dir(&l, "worktrees", 0, left_module_file, err);
+	if (r == 0)
+		r = left_autostash(&l, err);
 	if (r == 0)
 		r = left_packed_refs(&l, err);
 	if (r == 0)

@@ -162,6 +162,18 @@ TEST(commits_of_submodules_are_named)
 		      "-C sub commit -q --allow-empty -m three && " GIT
 		      "-C sub checkout -q -",
 		  "the submodule 'sub' (which" },
+		{ GIT "-C sub checkout -q -b b && " GIT
+		      "-C sub commit -q --allow-empty -m three && " GIT
+		      "-C sub checkout -q - && " GIT "-C sub gc -q",
+		  "the submodule 'sub' (which" },
+		{ "echo 1 >sub/x && " GIT "-C sub add x && " GIT "-C sub stash -q && " GIT
+		  "-C sub pack-refs --all",
+		  "the submodule 'sub' (which" },
+		{ GIT "-C sub checkout -q --detach && " GIT
+		      "-C sub commit -q --allow-empty -m three && " GIT
+		      "-C sub checkout -q -",
+		  "the submodule 'sub' (which" },
+		{ GIT "-C sub pack-refs --all", "" },
 		{ GIT "-C sub checkout -q -b objects/logs && " GIT
 		      "-C sub commit -q --allow-empty -m three && " GIT
 		      "-C sub checkout -q - && " GIT "branch feat $c",
@@ -171,6 +183,32 @@ TEST(commits_of_submodules_are_named)
 	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		expect_left_in(module, cases[i].script, false, cases[i].others);
+}
+
+TEST(what_git_has_put_away_is_named)
+{
+	static const char begin_rebase[] =
+		"echo 1 >g; " GIT "add g; " GIT "commit -q -m g; echo 2 >g; " GIT
+		"rebase --autostash -q HEAD~ --exec false >/dev/null 2>&1 || true";
+	static const char begin_merge[] =
+		"echo 1 >g; " GIT "add g; " GIT "commit -q -m g; " GIT
+		"checkout -q -b y HEAD~; echo 3 >a; " GIT "commit -qam y; " GIT
+		"checkout -q main; echo 4 >a; " GIT "commit -qam m; echo 2 >g; " GIT
+		"merge --autostash y >/dev/null 2>&1 || true";
+
+	SKIP_UNLESS(geteuid() == 0, "mounts an overlay");
+	for (int i = 0; i < 2; i++) {
+		AUTO_WORK struct work *w = prepare("fix");
+		AUTO_COMMITS_LEFT struct work_commits_left left = { 0 };
+		bool named = false;
+
+		inside(w, "%s", i ? begin_merge : begin_rebase);
+		EQ(work_commits_left(w, &left, &err), 0);
+		for (char **o = left.others; o && *o; o++)
+			named |= strlen(*o) == 40;
+		OK(named);
+		end();
+	}
 }
 
 TEST(commits_that_no_branch_has_are_named)
