@@ -61,13 +61,36 @@ static bool left_starts(const char *name, const char *prefix)
 	return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
+/* What git puts away while it merges or rebases, and brings back at the end. */
+static const char *const left_autostashes[] = { "MERGE_AUTOSTASH",
+						"rebase-merge/autostash",
+						"rebase-apply/autostash" };
+
+static bool left_is_autostash(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(left_autostashes); i++)
+		if (strcmp(path, left_autostashes[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Submodules, also those of linked worktrees: "modules/x", "worktrees/w/modules/x". */
+static const char *left_submodule(const char *name)
+{
+	const char *in =
+		left_starts(name, "worktrees/") ? strstr(name, "/modules/") : NULL;
+
+	return left_starts(name, "modules/") ? name + 8 : in ? in + 9 : NULL;
+}
+
 /* Is it a reference? The HEAD of a worktree is one, too. */
 static bool left_is_reference(const char *name)
 {
 	const char *in = left_starts(name, "worktrees/") ? strchr(name + 10, '/') : NULL;
 
 	return left_starts(name, "refs/") ||
-	       (in && (strcmp(in, "/HEAD") == 0 || left_starts(in, "/refs/")));
+	       (in && (strcmp(in, "/HEAD") == 0 || left_starts(in, "/refs/") ||
+		       left_is_autostash(in + 1)));
 }
 
 static int left_add(struct left *l, const char *name, struct warren_error *err)
@@ -370,7 +393,7 @@ static bool left_module_has(const char *rest)
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (strcmp(rest, files[i]) == 0)
 			return true;
-	return left_starts(rest, "refs/");
+	return left_starts(rest, "refs/") || left_is_autostash(rest);
 }
 
 static int left_module_file(struct left *l, const char *path, struct warren_error *err)
@@ -453,17 +476,14 @@ static int left_head(struct left *l, struct warren_error *err)
 	return 0;
 }
 
-/* What git puts away while it merges or rebases, and brings back at the end. */
 static int left_autostash(struct left *l, struct warren_error *err)
 {
-	static const char *const files[] = { "MERGE_AUTOSTASH", "rebase-merge/autostash",
-					     "rebase-apply/autostash" };
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(files); i++) {
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(left_autostashes); i++) {
 		AUTO_FREE char *id = NULL;
 
-		r = left_read(l, files[i], 4096, &id, err);
+		r = left_read(l, left_autostashes[i], 4096, &id, err);
 		if (r <= 0)
 			continue;
 		id[strcspn(id, "\n")] = '\0';
@@ -704,8 +724,8 @@ static const char *left_name(const char *name, struct buf *out)
 		buf_puts(out, "the stash");
 		return NULL;
 	}
-	if (left_starts(name, "modules/")) {
-		buf_printf(out, "the submodule '%.60s'", name + 8);
+	if (left_submodule(name)) {
+		buf_printf(out, "the submodule '%.60s'", left_submodule(name));
 		return NULL;
 	}
 	if (strcmp(name, "refs/") == 0) {
@@ -730,7 +750,7 @@ static void left_hint(const struct work_commits_left *l, const char *id,
 	size_t n = strv_len(l->others);
 	bool ids = n > 0 && git_is_id(l->others[0]);
 
-	if (n > 0 && left_starts(l->others[0], "modules/")) {
+	if (n > 0 && left_submodule(l->others[0])) {
 		buf_printf(
 			out,
 			" (which cannot be accepted; to get them, first write them to "

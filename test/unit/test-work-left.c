@@ -174,6 +174,9 @@ TEST(commits_of_submodules_are_named)
 		      "-C sub checkout -q -",
 		  "the submodule 'sub' (which" },
 		{ GIT "-C sub pack-refs --all", "" },
+		{ "mkdir .git/modules/sub/rebase-merge && " GIT
+		  "-C sub commit-tree -m s HEAD^{tree} >.git/modules/sub/rebase-merge/autostash",
+		  "the submodule 'sub' (which" },
 		{ GIT "-C sub checkout -q -b objects/logs && " GIT
 		      "-C sub commit -q --allow-empty -m three && " GIT
 		      "-C sub checkout -q - && " GIT "branch feat $c",
@@ -236,6 +239,10 @@ TEST(commits_that_no_branch_has_are_named)
 		    true, "");
 	expect_left(left_head, false, "no branch: ");
 	expect_left_in(worktree, "cd wt; " GIT "checkout -q HEAD", false, "");
+	expect_left_in(worktree,
+		       "cd .git/worktrees/wt; mkdir rebase-merge; "
+		       "echo $c >rebase-merge/autostash",
+		       false, "the reference 'worktrees/wt/rebase-merge/autostash'");
 	expect_left_in(worktree,
 		       "cd wt; " GIT "commit -q --allow-empty -m two; " GIT
 		       "checkout -q HEAD~",
