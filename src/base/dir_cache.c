@@ -92,7 +92,6 @@ static void cache_parse(struct dir_cache *c, size_t size)
 {
 	struct cache_reader r = { .at = c->text, .end = c->text + size };
 	size_t room = 0;
-
 	bool known = strcmp(cache_text(&r), CACHE_VERSION) == 0;
 	const char *header = cache_text(&r);
 

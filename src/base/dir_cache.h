@@ -62,8 +62,8 @@ void dir_cache_keep(struct dir_cache *c, const struct dir_known *k);
 void dir_cache_add(struct dir_cache *c, const char *path, const struct stat *st,
 		   struct dir_names files, struct dir_names dirs);
 /*
- * Write the file if something changed. false: it is not known whether the file has what
- * was found; that only makes the next scan slower.
+ * Write the file if something changed. false: it may not have what was found, and the
+ * next scan is slower.
  */
 bool dir_cache_save(struct dir_cache *c, int at);
 /* Read a file with any rules, only to ask for inodes. */

@@ -286,8 +286,8 @@ static int hide_find(const struct work *w, const char *const *patterns,
 	sha256_end(&sum, digits);
 	(void)snprintf(name, sizeof(name), HIDE_MEMORY "%.32s", digits);
 	r = hide_search(w->project_fd, patterns, works, name, h, &remembered, err);
-	if (r == 0 && remembered)
-		moved_keep(w, works, name);
+	if (r == 0)
+		moved_keep(w, works, remembered ? name : NULL);
 	if (r == 0)
 		hide_forget_old(works);
 	return r;

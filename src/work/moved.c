@@ -41,13 +41,16 @@ static void moved_name(uint64_t since_ns, char ret[MOVED_NAME_MAX])
 		       (unsigned long long)since_ns);
 }
 
-/* The next search replaces its file, so the link stays what it is. Without it,
- * moved_has() is only more careful. */
+/*
+ * The next search replaces its file, so the link stays what it is. If it cannot be made,
+ * moved_has() is only more careful.
+ */
 void moved_keep(const struct work *w, int at, const char *name)
 {
+	int ignored UNUSED;
+
 	(void)unlinkat(w->dir_fd, MOVED_NEW, 0);
-	if (linkat(at, name, w->dir_fd, MOVED_NEW, 0) < 0)
-		return;
+	ignored = name ? linkat(at, name, w->dir_fd, MOVED_NEW, 0) : 0;
 }
 
 int moved_begin(const struct work *w, struct warren_error *err)

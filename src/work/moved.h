@@ -13,7 +13,10 @@
 
 #include "work/work.h"
 
-/* Keep the directories that a search has found; @at has its file @name. */
+/*
+ * Keep the directories that a search has found; the directory @at has its file @name.
+ * NULL: it has none, and those of an earlier search do not count.
+ */
 void moved_keep(const struct work *w, int at, const char *name);
 /* They are those of the time when the work started, or was resumed: w->since_ns. */
 int moved_begin(const struct work *w, struct warren_error *err);
