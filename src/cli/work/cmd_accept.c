@@ -173,13 +173,7 @@ static void accept_json_commits(const struct work_commits *commits,
 	show_json_path(&j, "from", commits->from);
 	json_str(&j, "commit", commits->commit);
 	json_u64(&j, "commits", commits->n);
-	if (done->listed)
-		json_u64(&j, "remaining", done->remaining);
-	else
-		json_nil(&j, "remaining");
-	json_bool(&j, "removed", done->removed);
-	json_close(&j, '}');
-	buf_puts(out, "\n");
+	decide_json_end(done, &j);
 }
 
 /* Name commits that are left; if nothing is left, remove the work. */

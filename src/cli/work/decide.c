@@ -211,6 +211,17 @@ void decide_print_conflicts(const struct decide *d, const struct accept_result *
 		(void)fwrite(out.data, 1, out.len, stderr);
 }
 
+void decide_json_end(const struct decide_done *done, struct json *j)
+{
+	if (done->listed)
+		json_u64(j, "remaining", done->remaining);
+	else
+		json_nil(j, "remaining");
+	json_bool(j, "removed", done->removed);
+	json_close(j, '}');
+	buf_puts(j->out, "\n");
+}
+
 static void decide_json_conflicts(const struct accept_result *r, struct json *j)
 {
 	json_open(j, "conflicts", '[');
@@ -255,13 +266,7 @@ void decide_put_json(const struct decide *d, struct buf *out)
 		decide_json_conflicts(&done->result, &j);
 		decide_json_left(&d->left, &j);
 	}
-	if (done->listed)
-		json_u64(&j, "remaining", done->remaining);
-	else
-		json_nil(&j, "remaining");
-	json_bool(&j, "removed", done->removed);
-	json_close(&j, '}');
-	buf_puts(out, "\n");
+	decide_json_end(done, &j);
 }
 
 void decide_done(struct decide *d)

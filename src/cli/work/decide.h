@@ -97,6 +97,9 @@ int decide_reject(struct decide *d, const struct choose_items *items);
  * the work.
  */
 void decide_finish(struct decide *d);
+struct json;
+/* End an object in JSON with what is left. */
+void decide_json_end(const struct decide_done *done, struct json *j);
 /* Print that the work keeps such versions. */
 void decide_print_marked(const struct decide *d);
 /*
